@@ -278,20 +278,6 @@ def validate(config: object) -> None:
         object.__setattr__(config, name, option.parse(name, getattr(config, name)))
 
 
-def require(config: object, reason: str, **wanted: object) -> None:
-    """Require values of options; `reason` stands before them in the message.
-
-    Raises:
-        InvalidArgumentError: An option has another value.
-    """
-    for name, value in wanted.items():
-        given = getattr(config, name)
-        if given != value:
-            raise InvalidArgumentError(
-                f"{name} is {shown(given)}{reason} it must be {shown(value)}"
-            )
-
-
 # Any: the values are checked by the dataclass, whatever they are.
 def config_from(config_class: type[_Config], values: Mapping[str, Any]) -> _Config:
     """Make a config from named values."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts import optim
+from cule.agents.parts import optim, state
 from cule.agents.parts.acting import Policy
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.rollout import ValueScale, count_rollout, in_parts, next_values
+from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.nets import ActorCritic
 from cule.option_fields import Fraction, NonNegativeFloat, Positive
@@ -77,9 +77,7 @@ class A2C(Learner):
     """
 
     name: ClassVar[str] = "a2c"
-    config_class: ClassVar[type[AgentConfig]] = A2CConfig
-    config: Any  # A2CConfig, or that of V-trace with the same names
-    buffer: TrajectoryBuffer
+    config_class: ClassVar[type[A2CConfig]] = A2CConfig
 
     def __init__(
         self, config: A2CConfig, env: AnyEnv | None = None, *, network: Network | None = None
@@ -136,8 +134,20 @@ class A2C(Learner):
             self.metrics = self.learn_once()
             self.updates += 1
             count_rollout(self.network, self.buffer, config.forward_batch)
-            rate = self.optimizer.param_groups[0]["lr"]
+            rate = optim.learning_rate_of(self.optimizer)
             yield progress_of(self, {**self.metrics, "learning_rate": rate})
+
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            self.begin_buffer(self.setup.reset(self.steps))
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
+        self.buffer = self.make_buffer()
+        self.buffer.start(frames)
+        count_frames(self.network, frames)
+        self.has_begun = True
 
     def make_buffer(self) -> TrajectoryBuffer:
         """Make the buffer of a rollout."""
@@ -148,10 +158,10 @@ class A2C(Learner):
         """Set the scheduled numbers of the next update, in place, so that graphs read them."""
         config, position = self.config, self.steps / max(self.config.total_steps, 1)
         if config.learning_rate_schedule == "linear":
-            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
+            rate = optim.linear(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
         if config.entropy_coef_end is not None:
-            factor = algos.linear_schedule(config.entropy_coef, config.entropy_coef_end, position)
+            factor = optim.linear(config.entropy_coef, config.entropy_coef_end, position)
             self.entropy_coef.fill_(factor)
 
     # --- Act --------------------------------------------------------------------------------------
@@ -227,3 +237,14 @@ class A2C(Learner):
             "explained_variance": algos.explained_variance(values.detach(), targets),
             "grad_norm": norm,
         }
+
+    # --- State ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_rollout(self, value_scale=self.value_scale.state_dict())
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; without a buffer, new episodes begin."""
+        self.value_scale.load_state_dict(saved["extra"]["value_scale"])
+        state.load_with_rollout(self, saved)

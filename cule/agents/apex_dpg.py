@@ -10,7 +10,7 @@ random actions. `ApexDPG.train` is the loop, and `minimise` the losses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -18,20 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts import memory, optim
-from cule.agents.parts.actor_errors import (
-    ActorErrors,
-    acting_stream,
-    check_setup,
-    learn_while_acting,
-    observe,
-    store_step,
-)
+from cule.agents.parts import memory, optim, state
+from cule.agents.parts.actor_errors import ActorErrors, concurrently
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
+from cule.agents.parts.graphs import separate_stream
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
+from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.nets import DeterministicActorCritic, soft_copy
 from cule.option_fields import (
     Bounds,
@@ -159,7 +154,11 @@ class ApexDPG(Learner):
         """Make environments and network; yours replace those of the config (own_networks.md)."""
         self.config = config
         self.setup = setup = Setup(config, env, type(self))
-        check_setup(setup)
+        if setup.autoreset_mode != "SameStep":
+            raise InvalidArgumentError(
+                f"autoreset_mode of the environment is {shown(setup.autoreset_mode)}; for Ape-X it "
+                "must be 'SameStep'"
+            )
         self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
         self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
         self.generator, self.statistics = setup.generator, setup.statistics
@@ -187,7 +186,8 @@ class ApexDPG(Learner):
         self.sigma = setup.of_own_envs(ladder)
 
         # With cuda_graphs these calls are replayed. With overlap batches are drawn before.
-        self.acting_stream = acting_stream(setup, overlap=config.overlap)
+        has_two_streams = config.overlap and self.device.type == "cuda"
+        self.acting_stream = separate_stream(self.device) if has_two_streams else None
         capture = setup.graphs.capture
         self.learn_once: Callable[[], Metrics] = self.learn
         self.learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]] = self.minimise
@@ -214,14 +214,38 @@ class ApexDPG(Learner):
         self.begin()
         while self.steps < (config.total_steps if steps is None else steps):
             if config.overlap:
-                learn_while_acting(self)
+                self._overlapped_round()
             else:
-                memory.collect(self)
+                self.collect()
                 self.credit.add(self.replay, config.collect_steps * self.num_envs)
                 for _ in range(self.credit.updates_due(self.replay)):
-                    self.metrics = self.learn_once()
-                    self.count_update()
+                    self.metrics = self.update()
             yield progress_of(self, self.metrics)
+
+    def _overlapped_round(self) -> None:
+        """Learn from batches of earlier steps while the next steps are played."""
+        config = self.config
+        batches = [self.sample() for _ in range(self.credit.updates_due(self.replay))]
+        self.renew_actor(config.collect_steps)
+        errors = []
+        with concurrently(self.acting_stream) as acting:
+            for batch in batches:
+                batch_errors, self.metrics = self.learn_from(batch)
+                self.count_update()
+                errors.append(batch_errors)
+            with acting:
+                self.collect()
+        for batch, batch_errors in zip(batches, errors, strict=True):
+            memory.set_priorities(self.replay, batch.ids, batch_errors)
+        self.credit.add(self.replay, config.collect_steps * self.num_envs)
+
+    def begin(self) -> None:
+        """Reset the environments and start the memory, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            frames = self.setup.reset(self.steps)
+            self.replay = self.make_replay()
+            self.replay.start(frames)
+            self.has_begun = True
 
     def make_replay(self) -> PrioritizedReplay:
         """Make the memory, of polar actions."""
@@ -237,6 +261,12 @@ class ApexDPG(Learner):
         )
         return PrioritizedReplay(options)
 
+    def update(self) -> Metrics:
+        """Update once from one batch."""
+        metrics = self.learn_once()
+        self.count_update()
+        return metrics
+
     def count_update(self) -> None:
         """Count an update, and renew the target network where that is due."""
         self.updates += 1
@@ -246,10 +276,36 @@ class ApexDPG(Learner):
     # --- Act --------------------------------------------------------------------------------------
 
     @torch.no_grad()
+    def collect(self) -> None:
+        """Play `collect_steps` steps of all environments into the memory."""
+        with self.setup.timer.phase("collect"):
+            for _ in range(self.config.collect_steps):
+                self.play_step()
+        self.steps += self.config.collect_steps * self.setup.total_envs
+
+    def renew_actor(self, num_steps: int) -> None:
+        """Copy the weights to the actor if that is due within a number of steps."""
+        if -self.acted_steps % self.config.sync_steps < num_steps:
+            soft_copy(self.actor, self.network)
+
+    @torch.no_grad()
     def play_step(self) -> None:
         """Play one step into the memory, with priorities from the acting network."""
-        action, best, taken = self.choose(observe(self))
-        store_step(self, algos.polar_from_disc(action), taken, best)
+        if not self.config.overlap:
+            self.renew_actor(1)
+        self.acted_steps += 1
+        action, best, taken = self.choose(self.replay.observe())
+        actions = algos.polar_from_disc(action)
+        errors = self.actor_errors.errors(best)
+        if errors is not None:
+            memory.set_priorities(self.replay, self.replay.newest_ids(), errors)
+        step = self.setup.step_env(actions, self.replay.next_frame())
+        if self.updates == 0:
+            count_frames(self.network, step.frame)
+        # Priority 0: not sampled before a later acting pass gives its error.
+        self.replay.append(actions, step, torch.zeros_like(best))
+        self.actor_errors.add_step(taken, best, step, self.config)
+        self.statistics.add(step)
 
     @torch.no_grad()
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
@@ -321,3 +377,24 @@ class ApexDPG(Learner):
             "grad_norm": norm,
             **memory.metrics_of(batch, errors.detach()),
         }
+
+    # --- State ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_memory(
+            self,
+            replay=replay,
+            actor=self.actor.state_dict(),
+            acted_steps=self.acted_steps,
+            actor_errors=self.actor_errors.state(),
+        )
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; without a memory, new episodes fill a new one."""
+        extra = saved["extra"]
+        self.actor.load_state_dict(extra["actor"])
+        state.load_with_memory(self, saved)
+        if "replay" in extra:
+            self.acted_steps = extra["acted_steps"]
+            self.actor_errors.load(extra["actor_errors"], self.device)

@@ -8,7 +8,7 @@ noisy networks (Fortunato et al. 2018); Rainbow (Hessel et al. 2018); IQN (Dabne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts import memory, optim
+from cule.agents.parts import memory, optim, state
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.heads import AtomHead, QuantileHead, ValueHead
@@ -32,7 +32,6 @@ from cule.option_fields import (
     NonNegativeFloat,
     Positive,
     PositiveFloat,
-    require,
 )
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
@@ -187,7 +186,16 @@ class IQNConfig(DQNConfig):
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
-        require(self, "; with IQN", num_atoms=1, noisy=False, dueling=False, loss="huber")
+        for name, value in (
+            ("num_atoms", 1),
+            ("noisy", False),
+            ("dueling", False),
+            ("loss", "huber"),
+        ):
+            if getattr(self, name) != value:
+                raise InvalidArgumentError(
+                    f"{name} is {shown(getattr(self, name))}; with IQN it must be {shown(value)}"
+                )
 
 
 class DQN(Learner):
@@ -223,103 +231,77 @@ class DQN(Learner):
         self.steps, self.updates, self.has_begun = 0, 0, False
         self.metrics: Metrics = {}
 
-        # A network of quantiles returns values where it gets no fractions.
-        self.head, atoms = ValueHead(config, setup), config.num_atoms
-        if isinstance(config, IQNConfig):
-            self.head = QuantileHead(config, setup)
-        elif atoms > 1:
-            self.head = AtomHead(config, setup)
-        shape = (self.num_actions, atoms) if atoms > 1 else (self.num_actions,)
-        self.network = setup.make_network(network, self.make_network, {"action values": shape})
+        self.head = make_head(config, setup)
+        outputs = q_outputs(config, self.num_actions)
+        self.network = setup.make_network(network, self.make_network, outputs)
         self.target = memory.copy_network(self.network)
         self.forward = setup.compiled(self.network)
-        self.optimizer = self.make_optimizer()
+        self.optimizer = make_q_optimizer(config, self.network.parameters(), setup.learning_rate)
         if config.cuda_graphs:
             optim.make_capturable(self.optimizer, self.device)
-        self.beta: float | Tensor = config.beta_start
-        if config.cuda_graphs:  # on the device, where they read it
-            self.beta = torch.tensor(self.beta, dtype=torch.float64, device=self.device)
+        self.beta = memory.beta_on(config, self.device)
         self.credit = memory.Credit(config)
         # Copied now: copying it to the device later would wait for the device.
-        ladder = (config.ladder_base, config.ladder_exponent)
-        self.ladder = setup.of_own_envs(algos.epsilon_ladder(setup.total_envs, *ladder))
-        self.learn_once: Callable[[], Metrics] = self.learn
+        self.ladder = setup.of_own_envs(memory.ladder_of(config, setup.total_envs))
+
+        # With cuda_graphs these calls are replayed.
+        self.acting_values: Callable[[Tensor], Tensor] = setup.graphs.capture(self._acting_values)
         self.learn_from: Callable[[Batch], tuple[Tensor, dict[str, Tensor]]] = self.minimise
-        self.acting_values: Callable[[Tensor], Tensor] = self._acting_values
-        self.capture_calls()
+        self.learn_once = setup.graphs.capture(
+            self.learn, draws=lambda: self.replay.generator, copies_results=False
+        )
 
     def make_network(self) -> nn.Module:
         """Make action values, distributions of them or quantiles, on the CPU."""
-        config, obs_shape, num_actions = self.config, self.obs_shape, self.num_actions
-        options = self.setup.network_options(normalize_obs=config.normalize_obs)
-        if isinstance(config, IQNConfig):
-            return ImplicitQuantileNetwork(obs_shape, num_actions, **options)
-        names = ("dueling", "noisy", "num_atoms", "noise_sigma0", "noise_groups")
-        options |= {name: getattr(config, name) for name in names}
-        return QNetwork(obs_shape, num_actions, **options)
-
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Make Adam, or centred RMSProp."""
-        parameters, rate = self.network.parameters(), self.setup.learning_rate
-        eps = self.config.optimizer_eps
-        if self.config.optimizer == "adam":
-            return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True)
-        return optim.make_rmsprop(
-            parameters, learning_rate=rate, alpha=0.95, eps=eps, centered=True
-        )
-
-    def capture_calls(self) -> None:
-        """Let these calls be replayed, with cuda_graphs."""
-        capture = self.setup.graphs.capture
-        self.acting_values = capture(self._acting_values)
-        self.learn_once = capture(
-            self.learn, draws=lambda: self.replay.generator, copies_results=False
-        )
+        return make_q_network(self.config, self.setup)
 
     # --- The loop ---------------------------------------------------------------------------------
 
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """Train to `steps`, by default `total_steps`; yield after every `collect_steps` steps."""
-        config = self.config
+        config, setup = self.config, self.setup
         self.begin()
         while self.steps < (config.total_steps if steps is None else steps):
-            memory.collect(self)
+            with setup.timer.phase("collect"):
+                for _ in range(config.collect_steps):
+                    self.play_step()
+            self.steps += config.collect_steps * setup.total_envs
             self.credit.add(self.replay, config.collect_steps * self.num_envs)
             self.anneal()
             for _ in range(self.credit.updates_due(self.replay)):
-                self.metrics = self.learn_once()
-                self.count_update()
+                self.metrics = self.update()
             epsilon = self.epsilon()
             mean = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
             yield progress_of(self, {**self.metrics, "epsilon": mean})
 
-    def memory_options(self) -> dict[str, Any]:
-        """Keywords of the options of the memory."""
-        config, options = self.config, self.setup.storage_options(self.network)
-        options |= {"capacity": config.memory, "n_step": config.n_step}
-        return options | ({"alpha": config.alpha} if config.prioritized else {})
+    def begin(self) -> None:
+        """Reset the environments and start the memory, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            frames = self.setup.reset(self.steps)
+            self.replay = self.make_replay()
+            self.replay.start(frames)
+            self.has_begun = True
 
     def make_replay(self) -> UniformReplay:
         """Make the memory, uniform or prioritised."""
-        options = self.memory_options()
-        if self.config.prioritized:
-            return PrioritizedReplay(PrioritizedOptions(**options))
+        config = self.config
+        options = self.setup.storage_options(self.network)
+        options |= {"capacity": config.memory, "n_step": config.n_step}
+        if config.prioritized:
+            return PrioritizedReplay(PrioritizedOptions(**options, alpha=config.alpha))
         return UniformReplay(ReplayOptions(**options))
 
     def anneal(self) -> None:
         """Set beta, in place where graphs read it."""
-        config, position = self.config, self.steps / max(self.config.total_steps, 1)
-        beta = algos.linear_schedule(config.beta_start, config.beta_end, position)
-        if not isinstance(self.beta, Tensor):
-            self.beta = beta
-        elif config.beta_start != config.beta_end:
-            self.beta.fill_(beta)
+        self.beta = annealed_beta(self.beta, self.config, self.steps)
 
-    def count_update(self) -> None:
-        """Count an update, and renew the target network where that is due."""
+    def update(self) -> Metrics:
+        """Update once from one batch, and renew the target network where that is due."""
+        metrics = self.learn_once()
         self.updates += 1
         if self.updates % self.config.target_interval == 0:
             soft_copy(self.target, self.network, self.config.target_tau)
+        return metrics
 
     # --- Act --------------------------------------------------------------------------------------
 
@@ -388,6 +370,16 @@ class DQN(Learner):
             **memory.metrics_of(batch, errors),
         }
 
+    # --- State ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_memory(self, replay=replay)
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; without a memory, new episodes fill a new one."""
+        state.load_with_memory(self, saved)
+
 
 class Rainbow(DQN):
     """DQN with all extensions; see docs/agents/dqn.md.
@@ -415,3 +407,57 @@ class IQN(DQN):
 
     name: ClassVar[str] = "iqn"
     config_class: ClassVar[type[DQNConfig]] = IQNConfig
+
+
+# --- Parts that Ape-X has as well -----------------------------------------------------------------
+
+
+def make_head(config: DQNConfig, setup: Setup) -> ValueHead:
+    """Make what turns outputs of the network into values and losses."""
+    if isinstance(config, IQNConfig):
+        return QuantileHead(config, setup)
+    return (AtomHead if config.num_atoms > 1 else ValueHead)(config, setup)
+
+
+def q_outputs(config: DQNConfig, num_actions: int) -> dict[str, tuple[int, ...]]:
+    """Shape of the outputs; a network of quantiles returns values without fractions."""
+    atoms = config.num_atoms
+    return {"action values": (num_actions, atoms) if atoms > 1 else (num_actions,)}
+
+
+def make_q_network(config: DQNConfig, setup: Setup) -> nn.Module:
+    """Make action values, distributions of them or quantiles, on the CPU."""
+    options = setup.network_options(normalize_obs=config.normalize_obs)
+    if isinstance(config, IQNConfig):
+        return ImplicitQuantileNetwork(setup.obs_shape, setup.num_actions, **options)
+    return QNetwork(
+        setup.obs_shape,
+        setup.num_actions,
+        dueling=config.dueling,
+        noisy=config.noisy,
+        num_atoms=config.num_atoms,
+        noise_sigma0=config.noise_sigma0,
+        noise_groups=config.noise_groups,
+        **options,
+    )
+
+
+def make_q_optimizer(
+    config: DQNConfig, parameters: Iterable[nn.Parameter], rate: float
+) -> torch.optim.Optimizer:
+    """Make Adam, or centred RMSProp."""
+    eps = config.optimizer_eps
+    if config.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True)
+    return optim.make_rmsprop(parameters, learning_rate=rate, alpha=0.95, eps=eps, centered=True)
+
+
+def annealed_beta(beta: float | Tensor, config: DQNConfig, steps: int) -> float | Tensor:
+    """The exponent of importance weights after a number of steps; the same tensor if it is one."""
+    position = steps / max(config.total_steps, 1)
+    wanted = algos.linear_schedule(config.beta_start, config.beta_end, position)
+    if not isinstance(beta, Tensor):
+        return wanted
+    if config.beta_start != config.beta_end:
+        beta.fill_(wanted)
+    return beta

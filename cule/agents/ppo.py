@@ -6,21 +6,21 @@ estimates advantages and runs epochs over shuffled minibatches; `minimise` is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from cule import algos, nets
-from cule.agents.parts import optim
+from cule.agents.parts import optim, state
 from cule.agents.parts.acting import GaussianPolicy, Policy
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import global_moments, local_moments
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.rollout import ValueScale, count_rollout, in_parts, next_values
+from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import InvalidArgumentError
 from cule.option_fields import Epochs, Fraction, NonNegativeFloat, Positive, PositiveFloat
@@ -138,7 +138,6 @@ class PPO(Learner):
 
     name: ClassVar[str] = "ppo"
     config_class: ClassVar[type[PPOConfig]] = PPOConfig
-    buffer: TrajectoryBuffer
 
     def __init__(
         self, config: PPOConfig, env: AnyEnv | None = None, *, network: Network | None = None
@@ -201,8 +200,20 @@ class PPO(Learner):
             epochs = int(self.metrics["epochs"]) if stops else config.num_epochs
             self.updates += epochs * config.num_minibatches
             count_rollout(self.network, self.buffer, config.forward_batch)
-            rate = self.optimizer.param_groups[0]["lr"]
+            rate = optim.learning_rate_of(self.optimizer)
             yield progress_of(self, {**self.metrics, "learning_rate": rate})
+
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            self.begin_buffer(self.setup.reset(self.steps))
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
+        self.buffer = self.make_buffer()
+        self.buffer.start(frames)
+        count_frames(self.network, frames)
+        self.has_begun = True
 
     def make_buffer(self) -> TrajectoryBuffer:
         """Make the buffer of a rollout."""
@@ -216,14 +227,14 @@ class PPO(Learner):
         """Set the scheduled numbers of the next rollout, in place, so that graphs read them."""
         config, position = self.config, self.steps / max(self.config.total_steps, 1)
         if config.learning_rate_schedule == "linear":
-            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
+            rate = optim.linear(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
         for number, start, end in (
             (self.entropy_coef, config.entropy_coef, config.entropy_coef_end),
             (self.clip_range, config.clip_range, config.clip_range_end),
         ):
             if end is not None:
-                number.fill_(algos.linear_schedule(start, end, position))
+                number.fill_(optim.linear(start, end, position))
 
     # --- Act --------------------------------------------------------------------------------------
 
@@ -335,3 +346,14 @@ class PPO(Learner):
             "clip_fraction": surrogate.clip_fraction,
             "grad_norm": norm,
         }
+
+    # --- State ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_rollout(self, value_scale=self.value_scale.state_dict())
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; without a buffer, new episodes begin."""
+        self.value_scale.load_state_dict(saved["extra"]["value_scale"])
+        state.load_with_rollout(self, saved)

@@ -7,7 +7,7 @@ over shuffled minibatches, and `minimise` is the loss of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.parts import optim
+from cule.agents.parts import optim, state
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.rollout import count_rollout, in_parts, next_values
+from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.nets import NormalizedQNetwork, gather_actions
 from cule.option_fields import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
@@ -89,7 +89,6 @@ class PQN(Learner):
     name: ClassVar[str] = "pqn"
     config_class: ClassVar[type[PQNConfig]] = PQNConfig
     eval_epsilon: ClassVar[float] = 0.001
-    buffer: TrajectoryBuffer
 
     def __init__(
         self, config: PQNConfig, env: AnyEnv | None = None, *, network: Network | None = None
@@ -140,9 +139,21 @@ class PQN(Learner):
             self.metrics = self.learn_once()
             self.updates += config.num_epochs * config.num_minibatches
             count_rollout(self.network, self.buffer, config.forward_batch)
-            epsilon, rate = self.epsilon(), self.optimizer.param_groups[0]["lr"]
+            epsilon, rate = self.epsilon(), optim.learning_rate_of(self.optimizer)
             mean = epsilon.mean() if isinstance(epsilon, Tensor) else epsilon
             yield progress_of(self, {**self.metrics, "learning_rate": rate, "epsilon": mean})
+
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            self.begin_buffer(self.setup.reset(self.steps))
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
+        self.buffer = self.make_buffer()
+        self.buffer.start(frames)
+        count_frames(self.network, frames)
+        self.has_begun = True
 
     def make_buffer(self) -> TrajectoryBuffer:
         """Make the buffer of a rollout, which stores the largest action value of each step."""
@@ -156,7 +167,7 @@ class PQN(Learner):
         """Set the learning rate of the next rollout."""
         if self.config.learning_rate_schedule == "linear":
             position = self.steps / max(self.config.total_steps, 1)
-            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
+            rate = optim.linear(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
 
     # --- Act --------------------------------------------------------------------------------------
@@ -227,3 +238,13 @@ class PQN(Learner):
         loss = 0.5 * algos.value_loss(taken, returns, valid=self.setup.only_valid(valid))
         norm = self.setup.descend(loss, self.optimizer)
         return {"q_loss": loss.detach(), "q_mean": taken.detach().mean(), "grad_norm": norm}
+
+    # --- State ------------------------------------------------------------------------------------
+
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_rollout(self)
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore `state_dict`; without a buffer, new episodes begin."""
+        state.load_with_rollout(self, saved)

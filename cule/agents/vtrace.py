@@ -9,21 +9,23 @@ update.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cule import algos
-from cule.agents.a2c import A2C
+from cule.agents.parts import optim, state
+from cule.agents.parts.acting import Policy
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
-from cule.agents.parts.learner import Progress, progress_of
-from cule.agents.parts.rollout import count_rollout, next_values
-from cule.agents.parts.setup import Network
+from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
+from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
+from cule.agents.parts.setup import Network, Setup
 from cule.errors import warn
+from cule.nets import ActorCritic
 from cule.option_fields import Bounds, Fraction, NonNegativeFloat, Positive
 from cule.replay import MultiBatchSchedule, Rollout, TrajectoryBuffer, TrajectoryOptions
 
@@ -84,8 +86,8 @@ class VTraceConfig(AgentConfig):
     """Maximum number of observations in one forward pass without gradients; bounds memory."""
 
 
-class VTrace(A2C):
-    """A2C with V-trace, in batches of environments; see docs/agents/vtrace.md.
+class VTrace(Learner):
+    """A2C with V-trace; see docs/agents/vtrace.md.
 
     Attributes:
         next_batch: Batch of environments of the next update; int64 scalar on the device.
@@ -99,23 +101,56 @@ class VTrace(A2C):
     """
 
     name: ClassVar[str] = "vtrace"
-    config_class: ClassVar[type[AgentConfig]] = VTraceConfig
+    config_class: ClassVar[type[VTraceConfig]] = VTraceConfig
 
     def __init__(
         self, config: VTraceConfig, env: AnyEnv | None = None, *, network: Network | None = None
     ) -> None:
         """Make environments and network; yours replace those of the config (own_networks.md)."""
-        options: Any = config  # with the names of A2CConfig that are read
-        super().__init__(options, env, network=network)
+        self.config = config
+        self.setup = setup = Setup(config, env, type(self))
+        self.env, self.device, self.num_envs = setup.env, setup.device, setup.num_envs
+        self.obs_shape, self.num_actions = setup.obs_shape, setup.num_actions
+        self.generator, self.statistics = setup.generator, setup.statistics
+        self.steps, self.updates, self.has_begun = 0, 0, False
+        self.metrics: Metrics = {}
         MultiBatchSchedule(  # refuses batches and steps that do not match
             self.num_envs,
             num_batches=config.num_batches,
             num_steps=config.num_steps,
             steps_per_update=config.steps_per_update,
         )
+
+        outputs = {"logits": (self.num_actions,), "values": ()}
+        self.network = setup.make_network(network, self.make_network, outputs)
+        self.policy = Policy()
+        self.forward = setup.compiled(self.network)
+        self.optimizer: torch.optim.Optimizer = optim.make_rmsprop(
+            self.network.parameters(),
+            learning_rate=setup.learning_rate,
+            alpha=config.rmsprop_alpha,
+            eps=config.rmsprop_eps,
+        )
+        if config.cuda_graphs:
+            optim.make_capturable(self.optimizer, self.device)
+        self.value_scale = ValueScale().to(self.device)
+        self.entropy_coef = torch.tensor(config.entropy_coef, device=self.device)
         self.next_batch = torch.zeros((), dtype=torch.int64, device=self.device)
         samples = config.num_steps * self.num_envs // config.num_batches
         self.loss_scale = float(samples) if config.reduction == "sum" else 1.0
+
+        # With cuda_graphs these calls are replayed. Environments elsewhere cannot be captured.
+        capture, is_near = setup.graphs.capture, setup.shares_device
+        self.choose = self._choose if is_near else capture(self._choose)
+        self.play: Callable[[], None] = capture(self._play) if is_near else self._play
+        self.learn_once = capture(
+            self.learn, draws=lambda: self.buffer.generator, copies_results=False
+        )
+
+    def make_network(self) -> nn.Module:
+        """Make a policy over the actions and a value, on the CPU."""
+        options = self.setup.network_options(normalize_obs=self.config.normalize_obs)
+        return ActorCritic(self.obs_shape, self.num_actions, **options)
 
     # --- The loop ---------------------------------------------------------------------------------
 
@@ -135,14 +170,20 @@ class VTrace(A2C):
             if self.buffer.num_steps_done % config.num_steps == 0:
                 count_rollout(self.network, self.buffer, config.forward_batch)
             if batches:
-                rate = self.optimizer.param_groups[0]["lr"]
+                rate = optim.learning_rate_of(self.optimizer)
                 yield progress_of(self, {**self.metrics, "learning_rate": rate})
 
-    def begin(self, frames: Tensor | None = None) -> None:
-        """Reset the environments and start the buffer, unless the run has begun or was resumed."""
-        if self.has_begun:
-            return
-        super().begin(frames)
+    def begin(self) -> None:
+        """Reset the environments, unless the run has begun or was resumed."""
+        if not self.has_begun:
+            self.begin_buffer(self.setup.reset(self.steps))
+
+    def begin_buffer(self, frames: Tensor) -> None:
+        """Make the buffer, store the first frames, and begin the statistics of pixels."""
+        self.buffer = self.make_buffer()
+        self.buffer.start(frames)
+        count_frames(self.network, frames)
+        self.has_begun = True
         self.next_batch.zero_()
         uses = self.buffer.schedule.uses_per_transition
         if uses < 1.0:
@@ -161,6 +202,59 @@ class VTrace(A2C):
             steps_per_update=config.steps_per_update,
         )
         return TrajectoryBuffer(options)
+
+    def anneal(self) -> None:
+        """Set the scheduled numbers of the next update, in place, so that graphs read them."""
+        config, position = self.config, self.steps / max(self.config.total_steps, 1)
+        if config.learning_rate_schedule == "linear":
+            rate = optim.linear(self.setup.learning_rate, 0.0, position)
+            optim.set_learning_rate(self.optimizer, rate)
+        if config.entropy_coef_end is not None:
+            factor = optim.linear(config.entropy_coef, config.entropy_coef_end, position)
+            self.entropy_coef.fill_(factor)
+
+    # --- Act --------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def play_step(self) -> None:
+        """Play one step of all environments into the buffer."""
+        before = self.buffer.num_steps_done
+        self.play()
+        if self.buffer.num_steps_done == before:  # a CUDA graph did it
+            self.buffer.count_captured_step()
+
+    @torch.no_grad()
+    def _play(self) -> None:
+        actions, extras = self.choose(self.buffer.observe())
+        # A graph cannot follow the memory of the next frame, which changes every step.
+        next_frame = None if self.config.cuda_graphs else self.buffer.next_frame()
+        step = self.setup.step_env(self.policy.env_actions(actions), next_frame)
+        self.buffer.append(actions, step, **extras)
+        self.statistics.add(step)
+
+    @torch.no_grad()
+    def _choose(self, obs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Actions ``[N]``, and the extras that the buffer stores with them."""
+        with self.setup.autocast():
+            output, values = self.forward(obs)
+        actions, extras = self.policy.sample(output, self.generator)
+        return actions, {**extras, "values": self.value_scale.values(values)}
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Sample actions from the policy, or choose the most probable ones."""
+        obs = self.setup.check_obs(obs)
+        with self.setup.autocast():
+            output, _ = self.forward(obs)
+        actions = self.policy.best(output) if greedy else self.policy.sample(output, generator)[0]
+        return self.policy.env_actions(actions)
+
+    @torch.no_grad()
+    def values_of(self, obs: Tensor) -> Tensor:
+        """Values ``[B]`` of observations, `forward_batch` at a time."""
+        with self.setup.autocast():
+            outputs = in_parts(lambda x: self.forward(x)[1], obs, self.config.forward_batch)
+        return self.value_scale.values(outputs)
 
     # --- Learn ------------------------------------------------------------------------------------
 
@@ -215,9 +309,14 @@ class VTrace(A2C):
 
     # --- State ------------------------------------------------------------------------------------
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
+        """Everything that training continues from."""
+        return state.with_rollout(self, value_scale=self.value_scale.state_dict())
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a buffer, new episodes begin."""
-        super().load_state_dict(state)
+        self.value_scale.load_state_dict(saved["extra"]["value_scale"])
+        state.load_with_rollout(self, saved)
         if self.has_begun:
             num_due = self.buffer.schedule.num_due(self.buffer.num_steps_done)
             self.next_batch.fill_(num_due % self.config.num_batches)

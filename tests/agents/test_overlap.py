@@ -62,7 +62,7 @@ def play_first(agent: Any) -> None:
     """A round as it would be if all playing came before any learning."""
     config = agent.config
     batches = [agent.sample() for _ in range(agent.credit.updates_due(agent.replay))]
-    actor_errors.renew_actor(agent, config.collect_steps)
+    agent.renew_actor(config.collect_steps)
     collect(agent, config.collect_steps)
     errors = []
     for batch in batches:

@@ -36,8 +36,7 @@ def test_target_goes_its_share_of_the_way() -> None:
     agent: Any = small_learner("dqn", target_interval=1, target_tau=0.25, learning_starts=32)
     for _ in agent.train(steps=16 * 2):
         before = [p.clone() for p in agent.target.parameters()]
-    agent.learn_once()
-    agent.count_update()
+    agent.update()
     triples = zip(before, agent.target.parameters(), agent.network.parameters(), strict=True)
     for old, now, learned in triples:
         torch.testing.assert_close(now, old + 0.25 * (learned - old))
@@ -74,7 +73,7 @@ def test_samples_per_insert_are_kept_exactly(ratio: float, batch: int) -> None:
         monkey_updates += 1
         return {}
 
-    agent.learn_once = update
+    agent.update = update
     for _ in agent.train(steps=16 * 101):
         pass
     # Of 101 steps of 16 environments the first alone comes before the start.

@@ -350,7 +350,7 @@ def test_dqn_values(double: bool, loss: str, monkeypatch: pytest.MonkeyPatch) ->
         each = size - 0.5 if loss == "huber" and size > 1 else 0.5 * size**2
         total += float(weights[i]) * each
         errors.append(size)
-    metrics = agent.learn_once()
+    metrics = agent.update()
     assert max(errors) > 1.0
     assert float(metrics["loss"]) == pytest.approx(total / 32, **CLOSE)
     ((ids, priorities),) = given
@@ -379,7 +379,7 @@ def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
             projected[high] += mass * (place - low)
         log_probs = logits[i, int(batch.actions[i])].log_softmax(-1).numpy()
         losses.append(-(projected * log_probs).sum())
-    metrics = agent.learn_once()
+    metrics = agent.update()
     weights = batch.weights.double().numpy()
     assert float(metrics["loss"]) == pytest.approx((weights * losses).mean(), **CLOSE)
     np.testing.assert_allclose(given[0][1], np.array(losses) + 1e-6, rtol=1e-4)
@@ -413,7 +413,7 @@ def test_iqn(double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
                 u = float(y - given[i, m, int(batch.actions[i])])
                 huber = u * u / 2 if abs(u) <= 1 else abs(u) - 0.5
                 total += abs(float(asked[i, m]) - (u < 0)) * huber / 8
-    metrics = agent.learn_once()
+    metrics = agent.update()
     assert float(metrics["loss"]) == pytest.approx(total / 32, rel=1e-3)
 
 
@@ -455,5 +455,5 @@ def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:
             features = network.features(batch.obs[i : i + 1].double())
             error = y - float(network.values(features, done))
             total += 0.5 * float(batch.weights[i]) * error**2
-    metrics = agent.learn_once()
+    metrics = agent.update()
     assert float(metrics["critic_loss"]) == pytest.approx(total / 16, rel=1e-3, abs=1e-5)

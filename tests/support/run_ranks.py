@@ -54,7 +54,7 @@ def trained(name: str, first: int, count: int, **changes: Any) -> Any:
     agent: Any = AGENTS[name](config, env)
     note_gradients(agent)
     obs, _ = env.reset(seed=3)  # the same games in whatever process they are
-    agent.begin(obs[:, -1])
+    agent.begin_buffer(obs[:, -1])
     generator = torch.Generator().manual_seed(5)
     for _ in range(3):
         for _ in range(7):

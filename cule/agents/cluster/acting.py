@@ -20,10 +20,22 @@ from cule.agents.parts.envs import (
     make_stacks,
     newest_frames,
 )
+from cule.agents.parts.memory import ladder_of
 from cule.nets import gather_actions
 
 if TYPE_CHECKING:
     from cule.agents.apex import ApexConfig, EnvFactory
+
+
+def actor_seed(seed: int, index: int) -> int:
+    """The seed of an actor from the one that all get."""
+    return (seed + ACTOR_SEED_STRIDE * (index + 1)) % 2**30
+
+
+def epsilons_of(config: ApexConfig, index: int) -> Tensor:
+    """The part of an actor of the ladder of all environments; float32 ``[N]``."""
+    first, total = index * config.num_envs, config.num_actors * config.num_envs
+    return ladder_of(config, total)[first : first + config.num_envs]
 
 
 class Block(NamedTuple):
@@ -94,9 +106,7 @@ class Player:
         self.device = torch.device(config.env_device or "cpu")
         self.env = make_env(config) if env_factory is None else env_factory(config, index)
         self.network = network.to(self.device).requires_grad_(False)
-        first, total = index * config.num_envs, config.num_actors * config.num_envs
-        ladder = algos.epsilon_ladder(total, config.ladder_base, config.ladder_exponent)
-        self.epsilon = ladder[first : first + config.num_envs].to(self.device)
+        self.epsilon = epsilons_of(config, index).to(self.device)
         self.generator = torch.Generator(device=self.device)
         self.statistics = EpisodeStatistics(self.device)
         self.version = -1
@@ -169,7 +179,7 @@ class Player:
 
     def _start(self, seed: int) -> Tensor:
         """Begin new episodes; return their first frames."""
-        seed = (seed + ACTOR_SEED_STRIDE * (self.index + 1)) % 2**30
+        seed = actor_seed(seed, self.index)
         self.generator.manual_seed(seed + ACTING_SEED)
         obs, _ = self.env.reset(seed=seed)
         self.stacks = make_stacks(self.env, obs, device=self.device)

@@ -1,27 +1,17 @@
-"""Acting of Ape-X in one process, with a copy of the weights, and beside learning.
-
-The functions take a learner with a memory and, as its `actor`, the network that acts.
-"""
+"""First priorities of Ape-X from the values that acting computes, and acting beside learning."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cule import algos
-from cule.agents.parts import memory
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.graphs import separate_stream
-from cule.agents.parts.rollout import count_frames
-from cule.agents.parts.setup import Setup
 from cule.envs import FrameStep
-from cule.errors import InvalidArgumentError, shown
-from cule.nets import soft_copy
 
 
 class ActorErrors:
@@ -91,67 +81,3 @@ def concurrently(
         yield torch.cuda.stream(stream)
     finally:
         current.wait_stream(stream)
-
-
-def check_setup(setup: Setup) -> None:
-    """Require environments that reset themselves in the step that ends an episode."""
-    if setup.autoreset_mode != "SameStep":
-        raise InvalidArgumentError(
-            f"autoreset_mode of the environment is {shown(setup.autoreset_mode)}; for Ape-X it "
-            "must be 'SameStep'"
-        )
-
-
-def acting_stream(setup: Setup, *, overlap: bool) -> torch.cuda.Stream | None:
-    """Stream of acting where it overlaps with learning on a GPU, otherwise None."""
-    return separate_stream(setup.device) if overlap and setup.device.type == "cuda" else None
-
-
-def renew_actor(learner: Any, num_steps: int) -> None:
-    """Copy the weights to the actor if that is due within a number of steps."""
-    if -learner.acted_steps % learner.config.sync_steps < num_steps:
-        soft_copy(learner.actor, learner.network)
-
-
-def learn_while_acting(learner: Any) -> None:
-    """Learn from batches of earlier steps while the next steps are played."""
-    batches = [learner.sample() for _ in range(learner.credit.updates_due(learner.replay))]
-    renew_actor(learner, learner.config.collect_steps)
-    errors = []
-    with concurrently(learner.acting_stream) as acting:
-        for batch in batches:
-            batch_errors, learner.metrics = learner.learn_from(batch)
-            learner.count_update()
-            errors.append(batch_errors)
-        with acting:
-            memory.collect(learner)
-    for batch, batch_errors in zip(batches, errors, strict=True):
-        memory.set_priorities(learner.replay, batch.ids, batch_errors)
-    learner.credit.add(learner.replay, learner.config.collect_steps * learner.num_envs)
-
-
-def observe(learner: Any) -> Tensor:
-    """Newest observations for the actor, whose weights are renewed where that is due."""
-    if not learner.config.overlap:
-        renew_actor(learner, 1)
-    learner.acted_steps += 1
-    obs: Tensor = learner.replay.observe()
-    return obs
-
-
-def store_step(learner: Any, actions: Tensor, taken: Tensor, best: Tensor) -> None:
-    """Play one step into the memory, and set the first priorities of an earlier one.
-
-    `taken` and `best` are the actor's values of the taken and the best actions, ``[N]`` each.
-    """
-    replay = learner.replay
-    errors = learner.actor_errors.errors(best)
-    if errors is not None:
-        memory.set_priorities(replay, replay.newest_ids(), errors)
-    step = learner.setup.step_env(actions, replay.next_frame())
-    if learner.updates == 0:
-        count_frames(learner.network, step.frame)
-    # Priority 0: not sampled before a later acting pass gives its error.
-    replay.append(actions, step, torch.zeros_like(best))
-    learner.actor_errors.add_step(taken, best, step, learner.config)
-    learner.statistics.add(step)

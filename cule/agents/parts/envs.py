@@ -17,12 +17,20 @@ from cule.agents.parts.config import AgentConfig
 from cule.envs import AtariVectorEnv, EnvOptions, FrameStep
 from cule.envs.options import IMAGE_OPTIONS, GameOptions
 from cule.errors import InvalidArgumentError, shown
-from cule.option_fields import init_fields, require
+from cule.option_fields import init_fields
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 if TYPE_CHECKING:
     from cule.agents.self_play import SelfPlayEnv
     from cule.envs import MultiAgentVectorEnv
+
+
+class ObsSpace(Protocol):
+    """Space of one observation."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """``[S, H, W]`` or ``[D]``."""
 
 
 @runtime_checkable
@@ -44,8 +52,8 @@ class FrameEnv(Protocol):
         """``autoreset_mode``, SameStep or NextStep."""
 
     @property
-    def single_observation_space(self) -> Any:
-        """Space of one observation, with its ``shape``, ``[S, H, W]`` or ``[D]``."""
+    def single_observation_space(self) -> ObsSpace:
+        """Space of one observation."""
 
     @property
     def single_action_space(self) -> object:
@@ -98,8 +106,13 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
             f"num_envs is {config.num_envs}; with num_players {config.num_players} it counts seats "
             f"and must be a multiple of {seats}"
         )
-    reason = f"; with num_players {config.num_players}"
-    require(config, reason, continuous=False, rules="", obs_type="image")
+    single = {"continuous": False, "rules": "", "obs_type": "image"}
+    for name, value in single.items():
+        if getattr(config, name) != value:
+            raise InvalidArgumentError(
+                f"{name} is {shown(getattr(config, name))}; with num_players {config.num_players} "
+                f"it must be {shown(value)}"
+            )
     if "," in config.game:
         raise InvalidArgumentError(
             f"game is {shown(config.game)}; with num_players {config.num_players} it must be one "
@@ -148,7 +161,9 @@ def _games(config: AgentConfig) -> str | list[tuple[str, int]]:
 
 def obs_shape(env: FrameEnv) -> tuple[int, ...]:
     """Shape of one observation: ``[S, H, W]`` or ``[D]``."""
-    return tuple(env.single_observation_space.shape)
+    shape = env.single_observation_space.shape
+    assert shape is not None
+    return tuple(shape)
 
 
 def obs_dtype(env: FrameEnv) -> torch.dtype:
@@ -279,6 +294,13 @@ class EpisodeStatistics:
         }
 
 
+#: What `cule.agents.parts.envs.FrameEnv` has.
+_ENV_NAMES = (
+    *("num_envs", "metadata", "single_observation_space", "single_action_space"),
+    *("reset", "step_frames", "get_state", "set_state", "close"),
+)
+
+
 @torch.no_grad()
 def check_network(
     network: nn.Module,
@@ -331,7 +353,7 @@ def check_env(env: object) -> None:
     Raises:
         InvalidArgumentError: They do not.
     """
-    missing = [name for name in vars(FrameEnv) if name[0] != "_" and not hasattr(env, name)]
+    missing = [name for name in _ENV_NAMES if not hasattr(env, name)]
     if missing:
         raise InvalidArgumentError(
             f"the environment, a {type(env).__name__}, has no {', '.join(missing)}; agents need "

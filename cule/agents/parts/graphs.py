@@ -13,6 +13,7 @@ import functools
 import gc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
@@ -29,9 +30,17 @@ Result_co = TypeVar("Result_co", covariant=True)
 Signature = tuple[tuple[tuple[int, ...], torch.dtype], ...]
 
 
-#: A captured call: its static inputs, which calls copy theirs into; its static outputs, which every
-#: replay overwrites; and what replays it.
-Capture = tuple[Sequence[Tensor], Result, Callable[[], None]]
+@dataclass(frozen=True)
+class Capture(Generic[Result_co]):
+    """A captured call."""
+
+    inputs: Sequence[Tensor]
+    """Static inputs, which calls copy their inputs into."""
+
+    outputs: Result_co
+    """Static outputs, which every replay overwrites."""
+
+    replay: Callable[[], None]
 
 
 class CapturedCall(Generic[Result_co]):
@@ -85,26 +94,26 @@ class CapturedCall(Generic[Result_co]):
         leaves, structure = pytree.tree_flatten(inputs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         key = tuple((tuple(x.shape), x.dtype) for x in tensors)
-        if key not in self.captures:
+        capture = self.captures.get(key)
+        if capture is None:
             self._num_calls[key] = self._num_calls.get(key, 0) + 1
             if self._num_calls[key] <= WARM_UP_CALLS or not self._is_ready():
                 return run_aside(self._function, inputs, self._stream)
             # The static inputs must not alias those of the caller.
             own = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
             arguments = pytree.tree_unflatten(own, structure)
+            statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
             replay, outputs = capture_call(
                 self._function, arguments, self._generators(), self._stream
             )
-            statics = [leaf for leaf in own if isinstance(leaf, Tensor)]
-            self.captures[key] = statics, outputs, replay
+            capture = self.captures[key] = Capture(statics, outputs, replay)
         else:
-            for static, tensor in zip(self.captures[key][0], tensors, strict=True):
+            for static, tensor in zip(capture.inputs, tensors, strict=True):
                 static.copy_(tensor)
-        _, outputs, replay = self.captures[key]
-        replay()
+        capture.replay()
         if not self._copies_results:
-            return outputs
-        result: Result_co = pytree.tree_map_only(Tensor, torch.clone, outputs)
+            return capture.outputs
+        result: Result_co = pytree.tree_map_only(Tensor, torch.clone, capture.outputs)
         return result
 
     def forget(self) -> None:

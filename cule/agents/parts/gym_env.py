@@ -88,8 +88,7 @@ class GymFrameEnv:
             if self._resets:
                 obs, _ = self.env.reset(options={"reset_mask": ended})
             else:
-                found = [info["final_obs"][i] for i in np.nonzero(ended)[0]]
-                final[torch.from_numpy(ended)] = self._tensor(np.stack(found))
+                final[torch.from_numpy(ended)] = self._finals(info, ended)
         frame = self._tensor(obs)
         if out is not None:
             frame = out.copy_(frame)
@@ -116,6 +115,11 @@ class GymFrameEnv:
     def close(self) -> None:
         """Close the environment."""
         self.env.close()
+
+    def _finals(self, info: Mapping[str, Any], ended: NDArray[np.bool_]) -> Tensor:
+        """Final observations of the environments that ended, which SameStep has in `info`."""
+        found = info["final_obs"]
+        return self._tensor(np.stack([found[i] for i in np.nonzero(ended)[0]]))
 
     def _tensor(self, obs: NDArray[Any]) -> Tensor:
         """Observations in the type and layout of the networks, a copy."""

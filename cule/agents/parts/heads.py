@@ -6,7 +6,7 @@ A head makes action values of outputs, and the losses of a batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,8 +19,17 @@ from cule.replay import Batch
 Network = Callable[..., Tensor]
 
 
-#: Errors for priorities, losses with gradients, and values of the taken actions; ``[B]`` each.
-Losses = tuple[Tensor, Tensor, Tensor]
+class Losses(NamedTuple):
+    """Losses of a batch; ``[B]`` each."""
+
+    errors: Tensor
+    """Errors, for priorities."""
+
+    losses: Tensor
+    """Losses, with gradients."""
+
+    q_taken: Tensor
+    """Values of the taken actions."""
 
 
 class ValueHead:
@@ -48,7 +57,7 @@ class ValueHead:
         taken = gather_actions(self.values(online, batch.obs, generator), batch.actions)
         errors = targets - taken
         losses = algos.huber(errors) if self.config.loss == "huber" else 0.5 * errors.square()
-        return errors.detach(), losses, taken.detach()
+        return Losses(errors.detach(), losses, taken.detach())
 
 
 class AtomHead(ValueHead):
@@ -80,7 +89,7 @@ class AtomHead(ValueHead):
             logits = gather_actions(online(batch.obs), batch.actions).float()
         taken = (logits.detach().softmax(-1) * self.support).sum(-1)
         losses = algos.categorical_loss(logits, targets)
-        return losses.detach(), losses, taken
+        return Losses(losses.detach(), losses, taken)
 
 
 class QuantileHead(ValueHead):
@@ -104,7 +113,7 @@ class QuantileHead(ValueHead):
         fractions = self._fractions(size, config.num_quantiles, generator)
         taken = self._quantiles(online, batch.obs, fractions, batch.actions)
         losses = algos.quantile_huber_loss(taken, fractions, targets, config.kappa)
-        return losses.detach(), losses, taken.detach().mean(1)
+        return Losses(losses.detach(), losses, taken.detach().mean(1))
 
     def _quantiles(
         self, network: Network, obs: Tensor, fractions: Tensor, actions: Tensor

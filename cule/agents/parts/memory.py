@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeAlias
+from typing import Any, Protocol, SupportsFloat, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +12,32 @@ from cule import algos
 from cule.agents.parts.distributed import max_over_ranks, num_launched, world_size
 from cule.agents.parts.rollout import pixel_statistics
 from cule.errors import InvalidArgumentError
-from cule.replay import Batch, PrioritizedReplay
-
-#: A `UniformReplay` or `PrioritizedReplay`, or a prioritised memory that other processes fill, such
-#: as `cule.agents.cluster.replay.ClusterReplay`.
-AnyReplay: TypeAlias = Any
+from cule.replay import Batch, PrioritizedReplay, UniformReplay
 
 
-def is_prioritized(replay: AnyReplay) -> bool:
-    """Whether a memory has priorities."""
-    return hasattr(replay, "update_priorities")
+class FilledReplay(Protocol):
+    """A prioritised memory that other processes fill; it gives batches on the device."""
+
+    @property
+    def num_valid(self) -> int:
+        """Transitions that can be sampled."""
+
+    @property
+    def max_priority(self) -> SupportsFloat:
+        """Largest priority so far."""
+
+    def sample(self, batch_size: int, beta: float) -> Batch:
+        """Sample as `PrioritizedReplay.sample`."""
+
+    def update_priorities(self, ids: Tensor, priorities: Tensor) -> None:
+        """Set priorities as `PrioritizedReplay.update_priorities`."""
+
+
+def is_prioritized(
+    replay: UniformReplay | FilledReplay,
+) -> TypeGuard[PrioritizedReplay | FilledReplay]:
+    """Whether a memory has priorities; those that other processes fill have."""
+    return isinstance(replay, PrioritizedReplay) or not isinstance(replay, UniformReplay)
 
 
 class Credit:
@@ -38,16 +54,16 @@ class Credit:
         """Start without samples."""
         self._config, self.pending = config, 0.0
 
-    def has_enough(self, replay: AnyReplay) -> bool:
+    def has_enough(self, replay: UniformReplay | FilledReplay) -> bool:
         """Whether learning may start: `learning_starts` transitions are in all memories."""
         return bool(replay.num_valid * world_size() >= self._config.learning_starts)
 
-    def add(self, replay: AnyReplay, num_steps: int) -> None:
+    def add(self, replay: UniformReplay | FilledReplay, num_steps: int) -> None:
         """Add the samples of steps of this process, once learning has started."""
         if self.has_enough(replay):
             self.pending += self._config.samples_per_insert * num_steps
 
-    def updates_due(self, replay: AnyReplay) -> int:
+    def updates_due(self, replay: UniformReplay | FilledReplay) -> int:
         """Updates to make now; none while a new memory fills after the old one was lost."""
         if not self.has_enough(replay):
             return 0
@@ -63,15 +79,6 @@ def check_learning_starts(config: Any) -> None:
             f"learning_starts is {config.learning_starts}; it must be at most the memory of all "
             f"processes ({num_launched()} x {config.memory})"
         )
-
-
-@torch.no_grad()
-def collect(learner: Any) -> None:
-    """Play `collect_steps` steps of all environments into the memory."""
-    with learner.setup.timer.phase("collect"):
-        for _ in range(learner.config.collect_steps):
-            learner.play_step()
-    learner.steps += learner.config.collect_steps * learner.setup.total_envs
 
 
 def copy_network(network: nn.Module) -> nn.Module:
@@ -96,7 +103,7 @@ def weigh_over_ranks(batch: Batch, replay: PrioritizedReplay, beta: float | Tens
     return batch._replace(weights=raw / max_over_ranks(raw.amax().clone()))
 
 
-def set_priorities(replay: AnyReplay, ids: Tensor, errors: Tensor) -> None:
+def set_priorities(replay: UniformReplay | FilledReplay, ids: Tensor, errors: Tensor) -> None:
     """Set the priorities of transitions from their errors, if the memory has priorities."""
     if is_prioritized(replay):
         replay.update_priorities(ids, algos.priorities_from_errors(errors))
@@ -127,3 +134,15 @@ def memory_gauges(learner: Any) -> dict[str, float]:
         gauges["max_priority"] = float(replay.max_priority)
     group = getattr(learner, "actor_group", None)
     return {**gauges, **(group.gauges() if group is not None else {})}
+
+
+def ladder_of(config: Any, total_envs: int) -> Tensor:
+    """The epsilons of the ladder of all environments; float32 ``[N of all processes]``."""
+    return algos.epsilon_ladder(total_envs, config.ladder_base, config.ladder_exponent)
+
+
+def beta_on(config: Any, device: torch.device) -> float | Tensor:
+    """The exponent of importance weights; on the device where graphs read it."""
+    if config.cuda_graphs:
+        return torch.tensor(config.beta_start, dtype=torch.float64, device=device)
+    return float(config.beta_start)

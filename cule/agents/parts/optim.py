@@ -7,12 +7,18 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+from cule import algos
 from cule.agents.parts.distributed import mean_over_ranks
 from cule.errors import InvalidArgumentError
 
 #: Factor of a step of an adaptive learning rate, and its limits, as in rl_games.
 ADAPTIVE_FACTOR = 1.5
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2
+
+
+def linear(start: float, end: float | None, position: float) -> float:
+    """A number that changes linearly from position 0 to 1; constant if its end is None."""
+    return start if end is None else algos.linear_schedule(start, end, position)
 
 
 def check_minibatches(count: int, samples: int) -> None:
@@ -48,6 +54,12 @@ def adapt_learning_rate(optimizer: torch.optim.Optimizer, kl: Tensor, wanted: fl
             group["lr"].copy_(rate)
         else:
             group["lr"] = float(rate)
+
+
+def learning_rate_of(optimizer: torch.optim.Optimizer) -> Tensor | float:
+    """The current learning rate."""
+    rate: Tensor | float = optimizer.param_groups[0]["lr"]
+    return rate
 
 
 def make_rmsprop(

@@ -72,7 +72,7 @@ class Setup:
         obs_dtype: Type of its elements.
         autoreset_mode: SameStep or NextStep.
         num_actions: Number of actions; 0 where they are continuous.
-        total_envs: Environments of all processes, or of all actors of a cluster.
+        total_envs: Environments of all processes.
         generator: Random numbers of acting and learning, on the device.
         statistics: Statistics of the episodes that have ended.
         timer: Times the phases of rounds.
@@ -101,9 +101,7 @@ class Setup:
         configure_torch(config)
         self.env = as_frame_env(make_env(located) if env is None else env)
         self.num_envs = self.env.num_envs
-        num_actors: int = getattr(config, "num_actors", 0)  # in place of this process
-        each = config.num_envs if num_actors else self.num_envs
-        self.total_envs = each * (num_actors or world_size())
+        self.total_envs = self.num_envs * world_size()
         self.obs_shape, self.obs_dtype = obs_shape(self.env), obs_dtype(self.env)
         self.autoreset_mode = mode_of(self.env)
         self.num_actions = count_actions(self.env, learner.name, continuous=config.continuous)
