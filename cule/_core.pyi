@@ -135,6 +135,7 @@ class ConsoleOptions:
     paddle_min: int  # -1: as the game has it
     paddle_max: int
     sound_obs: bool
+    action_delay: int  # in frames
     def __init__(self) -> None: ...
 
 class Console:
@@ -216,6 +217,7 @@ class BatchOptions:
     autoreset: Autoreset
     cached_resets: bool
     num_players: int  # of every game of the batch
+    max_action_delay: int  # of all environments
     obs: ObsKind
     object_rows: int  # of observations of objects: those of the game with the most
     full_action_space: bool
@@ -266,6 +268,7 @@ class Batch:
         game_index: NDArray[np.int32],  # [N], which of games
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
+        action_delays: NDArray[np.int32],  # [N], in frames
         modifications: NDArray[np.int32],  # [N], number among those of the game; 0: none
         num_modifications: NDArray[np.int32],  # [N], from that one on; each episode draws one
         options: BatchOptions,

@@ -62,6 +62,7 @@ class Batch:
         game_index: NDArray[np.int32],  # [N], which of games
         modes: NDArray[np.int32],  # [N]
         difficulties: NDArray[np.int32],  # [N]
+        action_delays: NDArray[np.int32],  # [N], in frames
         num_modifications: NDArray[np.int32],  # [N]; each episode draws one
         options: BatchOptions,
         reset_set: NDArray[np.int32],  # [N], which of reset_snapshots; of the first modification

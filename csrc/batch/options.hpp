@@ -31,7 +31,8 @@ struct BatchOptions {
   Autoreset autoreset = Autoreset::kNextStep;
   bool cached_resets = false;
   i32 num_reset_states = 30;
-  i32 num_players = 1;  // of every game of the batch
+  i32 num_players = 1;       // of every game of the batch
+  i32 max_action_delay = 0;  // of all environments
 
   u32 channels() const { return grayscale ? 1 : 3; }
   bool draws() const { return obs == ObsKind::kImage; }
@@ -44,6 +45,9 @@ struct BatchOptions {
   u32 frames_per_obs() const { return obs == ObsKind::kRam ? 1 : u32(stack_num); }
   size_t obs_bytes() const { return frame_bytes() * frames_per_obs(); }
   size_t stack_bytes() const { return obs == ObsKind::kRam ? 0 : obs_bytes(); }
+  size_t pending_bytes() const {
+    return size_t(max_action_delay) * size_t(num_players) * sizeof(Command);
+  }
   size_t pooled_bytes(u32 height) const {
     return draws() ? size_t(height) * kScreenWidth * channels() : 0;
   }

@@ -2,8 +2,8 @@
 //
 // Snapshots of one layout and game are exchangeable between batches, back ends, processes and
 // builds of one version of the format: SnapshotHeader, SlotState, the exact random streams
-// (resets="exact" only), both pictures, the pooled picture, the frame stack. Those of a batch have
-// the size of the longest, and end in zeros.
+// (resets="exact" only), both pictures, pending actions (where they are delayed), the pooled
+// picture, the frame stack. Those of a batch have the size of the longest, and end in zeros.
 #pragma once
 
 #include <cstring>
@@ -37,6 +37,7 @@ struct RandomStreams {
 struct SnapshotLayout {
   size_t streams;
   size_t pictures;
+  size_t pending;
   size_t pooled;
   size_t stack;
   size_t stack_end;  // zeros from here on
@@ -47,7 +48,8 @@ inline SnapshotLayout snapshot_layout(const BatchOptions& o, u32 height) {
   SnapshotLayout at;
   at.streams = sizeof(SnapshotHeader) + sizeof(SlotState);
   at.pictures = at.streams + (o.cached_resets ? 0 : sizeof(RandomStreams));
-  at.pooled = at.pictures + 2 * size_t(height) * kScreenWidth;
+  at.pending = at.pictures + 2 * size_t(height) * kScreenWidth;
+  at.pooled = at.pending + o.pending_bytes();
   at.stack = at.pooled + o.pooled_bytes(height);
   at.stack_end = at.stack + o.stack_bytes();
   at.end = (at.stack_end + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
@@ -114,20 +116,22 @@ enum class SnapshotError : u8 {
 // Whether the environment of a snapshot can be run: a checksum is no proof, because anybody can
 // compute it.
 CULE_HD inline bool is_valid_slot(const SlotState& s, const ConsoleProperties& p, Bankswitch type,
-                                  u32 stack_num, u32 num_modifications) {
+                                  u32 stack_num, u32 num_modifications, i32 max_action_delay) {
   return s.newest_frame < stack_num && s.has_reset <= 1 && s.is_ended <= 1 &&
-         is_valid_state(s.console, p, type) && is_valid_env(s.env, num_modifications) &&
-         is_valid_agent(s.agent) && is_valid_agent(s.reported);
+         is_valid_state(s.console, p, type) &&
+         is_valid_env(s.env, num_modifications, max_action_delay) && is_valid_agent(s.agent) &&
+         is_valid_agent(s.reported);
 }
 
 // What the snapshots of a game and of a batch's options have in common.
 struct SnapshotOwner {
   u32 layout;
   u64 key;
-  size_t end;
+  SnapshotLayout at;
   Bankswitch type;
   u32 stack_num;
   u32 num_modifications;
+  i32 max_action_delay;
 };
 
 CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOwner& owner,
@@ -138,13 +142,18 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
   if (h.magic != kSnapshotMagic) return SnapshotError::kOtherVersion;
   if (h.key != owner.key) return SnapshotError::kOtherGame;
   if (h.layout != owner.layout) return SnapshotError::kOtherLayout;
-  if (h.checksum != checksum_of(row + sizeof h, owner.end - sizeof h))
+  if (h.checksum != checksum_of(row + sizeof h, owner.at.end - sizeof h))
     return SnapshotError::kDamaged;
   SlotState s;
   memcpy(&s, row + sizeof h, sizeof s);
-  return is_valid_slot(s, properties, owner.type, owner.stack_num, owner.num_modifications)
-             ? SnapshotError::kNone
-             : SnapshotError::kDamaged;
+  bool is_valid = is_valid_slot(s, properties, owner.type, owner.stack_num, owner.num_modifications,
+                                owner.max_action_delay);
+  Command pending;
+  for (size_t at = owner.at.pending; at < owner.at.pooled; at += sizeof pending) {
+    memcpy(&pending, row + at, sizeof pending);
+    is_valid &= is_valid_strength(pending.strength);
+  }
+  return is_valid ? SnapshotError::kNone : SnapshotError::kDamaged;
 }
 
 }  // namespace cule

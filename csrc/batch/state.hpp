@@ -98,11 +98,13 @@ CULE_HD inline void copy_reset_state(SlotState& s, const SlotState& cached) {
   const u64 acted_frames = s.env.acted_frames;
   const i32 mode = s.env.mode;
   const i32 difficulty = s.env.difficulty;
+  const u8 action_delay = s.env.action_delay;
   s = cached;
   s.seed = seed;
   s.env.acted_frames = acted_frames;
   s.env.mode = mode;
   s.env.difficulty = difficulty;
+  s.env.action_delay = action_delay;
 }
 
 // Samples which of `count` cached reset states the next episode begins with. Advances the counter,

@@ -74,8 +74,9 @@ struct OutputArrays {
 class PyBatch {
  public:
   PyBatch(const std::vector<std::shared_ptr<Game>>& games, const py::object& game_index,
-          const py::object& modes, const py::object& difficulties, const py::object& modifications,
-          const py::object& num_modifications, const BatchOptions& options) {
+          const py::object& modes, const py::object& difficulties, const py::object& action_delays,
+          const py::object& modifications, const py::object& num_modifications,
+          const BatchOptions& options) {
     const i32 n = i32(py::len(game_index));
     const auto copy = [n](const i32* p) { return std::vector<i32>(p, p + n); };
     shared_ = std::make_shared<SharedBatch>(
@@ -83,6 +84,7 @@ class PyBatch {
         copy(parse_indices<i32>(game_index, "game_index", n, games.size())),
         copy(parse_vector<i32>(modes, "modes", n)),
         copy(parse_vector<i32>(difficulties, "difficulties", n)),
+        copy(parse_vector<i32>(action_delays, "action_delays", n)),
         copy(parse_vector<i32>(modifications, "modifications", n)),
         copy(parse_vector<i32>(num_modifications, "num_modifications", n)), options);
   }
@@ -347,7 +349,8 @@ void bind_options(py::module_& m) {
       .def_readwrite("autoreset", &BatchOptions::autoreset)
       .def_readwrite("cached_resets", &BatchOptions::cached_resets)
       .def_readwrite("num_reset_states", &BatchOptions::num_reset_states)
-      .def_readwrite("num_players", &BatchOptions::num_players);
+      .def_readwrite("num_players", &BatchOptions::num_players)
+      .def_readwrite("max_action_delay", &BatchOptions::max_action_delay);
   const auto agent = [](BatchOptions& o) -> AgentOptions& { return o.agent; };
   bind_part(options, agent, "frameskip", &AgentOptions::frameskip);
   bind_part(options, agent, "max_num_frames_per_episode",
@@ -404,9 +407,11 @@ void bind_batch(py::module_& m) {
       .def_readonly("flags", &OutputArrays::flags);
   py::class_<PyBatch>(m, "Batch")
       .def(py::init<const std::vector<std::shared_ptr<Game>>&, const py::object&, const py::object&,
-                    const py::object&, const py::object&, const py::object&, const BatchOptions&>(),
+                    const py::object&, const py::object&, const py::object&, const py::object&,
+                    const BatchOptions&>(),
            py::arg("games"), py::arg("game_index"), py::arg("modes"), py::arg("difficulties"),
-           py::arg("modifications"), py::arg("num_modifications"), py::arg("options"))
+           py::arg("action_delays"), py::arg("modifications"), py::arg("num_modifications"),
+           py::arg("options"))
       .def_property_readonly("num_threads", [](PyBatch& p) { return p.batch().num_threads(); })
       .def_property_readonly("has_threads", [](PyBatch& p) { return p.batch().has_threads(); })
       .def_property_readonly("state_size", [](PyBatch& p) { return p.batch().state_bytes(); })

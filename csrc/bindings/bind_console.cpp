@@ -72,6 +72,7 @@ AleConsoleOptions make_console_options() {
 
 std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, AleConsoleOptions o,
                                          const py::object& on_screen, const py::object& on_sound) {
+  check_range("action_delay", o.action_delay, 0, kMaxActionDelay);
   AleSettings& a = o.settings;
   a.frame_skip = a.frame_skip < 1 ? 1 : a.frame_skip;
   if (a.paddle_min < 0) a.paddle_min = kDefaultPaddleMin;
@@ -89,6 +90,7 @@ void bind_console_options(py::module_& m) {
   options.def(py::init(&make_console_options))
       .def_readwrite("color_averaging", &AleConsoleOptions::color_averaging)
       .def_readwrite("sound_obs", &AleConsoleOptions::sound_obs)
+      .def_readwrite("action_delay", &AleConsoleOptions::action_delay)
       .def_readwrite("reward_min", &AleConsoleOptions::reward_min)
       .def_readwrite("reward_max", &AleConsoleOptions::reward_max);
   const auto seed = [&options](const char* name, u32 AleConsoleOptions::* field) {
@@ -137,7 +139,8 @@ void set_state(AleConsole& c, const py::bytes& state) {
   std::memcpy(&h, p, sizeof h);
   if (h.magic != kStateMagic) refuse("state is not a saved console");
   if (h.key != c.game().key() || bytes.size() != sizeof h + c.state_bytes())
-    refuse("state is of another game than " + c.game().spec().game_id);
+    refuse("state is of another game than " + c.game().spec().game_id +
+           ", or of another action_delay");
   if (h.checksum != checksum_of(p + sizeof h, c.state_bytes()) || !c.can_restore(p + sizeof h))
     refuse("state is corrupted");
   c.set_state(p + sizeof h, h.include_rng != 0);

@@ -48,6 +48,7 @@ GameSource make_source(const std::shared_ptr<Game>& game, const BatchOptions& o)
 std::shared_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& games,
                                       const py::object& game_index, const py::object& modes,
                                       const py::object& difficulties,
+                                      const py::object& action_delays,
                                       const py::object& num_modifications,
                                       const BatchOptions& options, const py::object& reset_set,
                                       const std::vector<Contiguous<u8>>& reset_snapshots,
@@ -57,7 +58,9 @@ std::shared_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   const i32* set = parse_indices<i32>(reset_set, "reset_set", n, reset_snapshots.size());
   const i32* mode = parse_vector<i32>(modes, "modes", n);
   const i32* difficulty = parse_vector<i32>(difficulties, "difficulties", n);
+  const i32* delay = parse_vector<i32>(action_delays, "action_delays", n);
   const i32* count = parse_vector<i32>(num_modifications, "num_modifications", n);
+  check_range("max_action_delay", options.max_action_delay, 0, kMaxActionDelay);
   check_range("log_capacity", log_capacity, 1, kLogCapacity);
   check_range("lanes_per_warp", lanes_per_warp, 1, kWarpLanes);
   check_range("warps_per_block", warps_per_block, 1, kMaxStepWarps);
@@ -70,7 +73,9 @@ std::shared_ptr<CudaBatch> make_batch(const std::vector<std::shared_ptr<Game>>& 
   }
   for (i32 i = 0; i < n; ++i) {
     check_range("num_modifications", count[i], 1, i32(reset_snapshots.size()) - set[i]);
-    b.setups.push_back({u32(game[i]), u32(set[i]), u32(count[i]), mode[i], difficulty[i]});
+    check_range("action_delay", delay[i], 0, options.max_action_delay);
+    b.setups.push_back(
+        {u32(game[i]), u32(set[i]), u32(count[i]), mode[i], difficulty[i], delay[i]});
   }
   for (const Contiguous<u8>& rows : reset_snapshots) {
     b.reset_snapshots.emplace_back(rows.data(), rows.data() + rows.size());
@@ -187,9 +192,9 @@ void bind_cuda(py::module_& m) {
   const py::call_guard<WithoutGil> release;
   py::class_<CudaBatch, std::shared_ptr<CudaBatch>>(m, "Batch", py::module_local())
       .def(py::init(&make_batch), py::arg("games"), py::arg("game_index"), py::arg("modes"),
-           py::arg("difficulties"), py::arg("num_modifications"), py::arg("options"),
-           py::arg("reset_set"), py::arg("reset_snapshots"), py::arg("log_capacity"),
-           py::arg("lanes_per_warp"), py::arg("warps_per_block"))
+           py::arg("difficulties"), py::arg("action_delays"), py::arg("num_modifications"),
+           py::arg("options"), py::arg("reset_set"), py::arg("reset_snapshots"),
+           py::arg("log_capacity"), py::arg("lanes_per_warp"), py::arg("warps_per_block"))
       .def_property_readonly("bytes", [](CudaBatch& b) { return b.layout().bytes(); })
       .def_property_readonly("console_bytes",
                              [](CudaBatch& b) { return b.layout().console_bytes(); })

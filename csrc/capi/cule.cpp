@@ -131,6 +131,7 @@ constexpr IntOption kIntOptions[] = {
     {"reward_clipping", &cule_options::reward_clipping, 1, 0, 1},
     {"fire_after_life_loss", &cule_options::fire_after_life_loss, 0, 0, 1},
     {"cached_resets", &cule_options::cached_resets, 0, 0, 1},
+    {"action_delay", &cule_options::action_delay, 0, 0, kMaxActionDelay},
 };
 
 static_assert(i32(ObsKind::kImage) == CULE_OBS_IMAGE && i32(ObsKind::kRam) == CULE_OBS_RAM);
@@ -188,6 +189,7 @@ BatchOptions batch_options(const cule_options& o, const Game& game) {
   b.autoreset = Autoreset(o.autoreset_mode);
   b.cached_resets = o.cached_resets != 0;
   b.num_reset_states = o.num_reset_states;
+  b.max_action_delay = o.action_delay;
   return b;
 }
 
@@ -334,6 +336,7 @@ int cule_batch_create(const cule_game* game, int32_t num_envs, const cule_option
                                  zeros,
                                  std::vector<i32>(n, mode),
                                  std::vector<i32>(n, o.difficulty),
+                                 std::vector<i32>(n, o.action_delay),
                                  zeros,
                                  ones,
                                  native},

@@ -112,6 +112,7 @@ typedef struct {
   int32_t reward_clipping;
   int32_t fire_after_life_loss;
   int32_t cached_resets; /* resets="cached" */
+  int32_t action_delay;  /* emulated frames between an action and its effect */
 } cule_options;
 
 /* Fill in the defaults. `size`: sizeof(cule_options). */

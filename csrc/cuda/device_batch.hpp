@@ -48,6 +48,7 @@ struct ConsoleSetup {
   u32 num_modifications;  // one of which an episode has; each has a set, in order
   i32 mode;
   i32 difficulty;
+  i32 action_delay;
 };
 
 // Consoles of one game that share a warp: `count` from number `first` on. Constant.
@@ -116,6 +117,7 @@ struct DeviceBatch {
   ObsKind obs;
   Autoreset autoreset;
   u32 num_players;
+  i32 max_action_delay;
   const DeviceGame* games;
   const ResetSet* reset_sets;
   const ConsoleSetup* setups;  // [size]
@@ -126,6 +128,7 @@ struct DeviceBatch {
   SlotState* states;               // [size]
   u8* logs;                        // [size][num_logs][log_bytes(log_capacity)]
   MaxpoolSource* maxpool_sources;  // [size]
+  Command* pending;                // [size][max_action_delay][num_players], delayed actions
   u8* stack;                       // [size][stack_num][frame_bytes]
   u8* draw_bits;                   // [size]
   u8* planes;                      // [blocks][2][picture_bytes], scratch
@@ -156,6 +159,9 @@ struct DeviceBatch {
     source.shared.lent_logs = 0;
     source.kind = kind;
     maxpool_sources[i] = source;
+  }
+  __device__ Command* pending_of(u32 i) const {
+    return pending + size_t(i) * u32(max_action_delay) * num_players;
   }
   __device__ u8* frames(u32 i) const { return stack + size_t(i) * stack_num * frame_bytes; }
   __device__ Console console(u32 i) const {

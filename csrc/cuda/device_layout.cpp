@@ -142,6 +142,7 @@ void DeviceLayout::place_changing(u64 address, size_t offset) {
   put(batch_.states, n);
   put(batch_.logs, n * batch_.num_logs * log_bytes(batch_.log_capacity));
   put(batch_.maxpool_sources, n);
+  put(batch_.pending, n * o.pending_bytes() / sizeof(Command));
   put(batch_.stack, n * o.stack_bytes());
   put(batch_.draw_bits, n);
   console_bytes_ = (offset - begin) / n;
@@ -185,6 +186,7 @@ std::vector<u8> DeviceLayout::place_at(u64 address, u64 pool_address, u64 reserv
   batch_.obs = o.obs;
   batch_.autoreset = source_.autoreset;
   batch_.num_players = u32(o.num_players);
+  batch_.max_action_delay = o.max_action_delay;
   constant_bytes_ = w.bytes().size();
   place_changing(address, constant_bytes_);
   return std::move(w.bytes());

@@ -104,6 +104,7 @@ __device__ CULE_NOINLINE void reset_console(const DeviceBatch& b, const DeviceGa
   }
   __syncthreads();
   copy_block(b.frames(i), chosen + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);
+  restore_pending(b, g, i, chosen);
   __syncthreads();
 }
 
@@ -159,6 +160,7 @@ __global__ void reset_consoles_kernel(const DeviceBatch b, const ResetRequest re
         s.env.acted_frames = 0;
         s.env.mode = b.setup(i).mode;
         s.env.difficulty = b.setup(i).difficulty;
+        s.env.action_delay = u8(b.setup(i).action_delay);
       }
       __syncthreads();
       reset_console(b, g, i, false);

@@ -78,6 +78,13 @@ __device__ CULE_NOINLINE inline void draw_maxpool(const DeviceBatch& b, const De
   __syncthreads();
 }
 
+// The delayed actions of a snapshot.
+__device__ inline void restore_pending(const DeviceBatch& b, const DeviceGame& g, u32 i,
+                                       const u8* snapshot) {
+  copy_block(reinterpret_cast<u8*>(b.pending_of(i)), snapshot + g.snapshot.pending,
+             g.snapshot.pooled - g.snapshot.pending);
+}
+
 // The pictures of a console that a step leaves to draw.
 struct StepPictures {
   Picture newest;

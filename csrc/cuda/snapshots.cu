@@ -34,6 +34,8 @@ __global__ void gather_snapshots_kernel(const DeviceBatch b, const i64* consoles
       forget_logs(saved.console.picture, PictureKind::kPixels);
     }
     draw_both(b, c, snapshot + g.snapshot.pictures);
+    copy_block(snapshot + g.snapshot.pending, reinterpret_cast<const u8*>(b.pending_of(i)),
+               g.snapshot.pooled - g.snapshot.pending);
     if (b.draws()) {
       draw_maxpool(b, g, c, i, canvas_of(b));
       copy_block(snapshot + g.snapshot.pooled, canvas_of(b), g.snapshot.stack - g.snapshot.pooled);
@@ -55,9 +57,10 @@ __global__ void check_snapshots_kernel(const DeviceBatch b, const i64* consoles,
   const u32 k = blockIdx.x * blockDim.x + threadIdx.x;
   if (k >= n) return;
   const DeviceGame& g = b.game(u32(consoles[k]));
-  const SnapshotOwner owner{b.layout,         g.key,
-                            g.snapshot.end,   g.cart.type,
-                            u32(b.stack_num), count_modifications(g.facts.modifications)};
+  const SnapshotOwner owner{b.layout,          g.key,
+                            g.snapshot,        g.cart.type,
+                            u32(b.stack_num),  count_modifications(g.facts.modifications),
+                            b.max_action_delay};
   errors_out[k] =
       u8(find_snapshot_error(snapshots + size_t(k) * b.snapshot_bytes, owner, g.properties));
 }
@@ -79,6 +82,7 @@ __global__ void scatter_snapshots_kernel(const DeviceBatch b, const i64* console
   for (u32 buffer = 0; buffer < 2; ++buffer) {
     copy_block(memory.picture(buffer), snapshot + g.snapshot.pictures + buffer * picture, picture);
   }
+  restore_pending(b, g, i, snapshot);
   copy_block(b.maxpool_pixels(i), snapshot + g.snapshot.pooled,
              g.snapshot.stack - g.snapshot.pooled);
   copy_block(b.frames(i), snapshot + g.snapshot.stack, g.snapshot.stack_end - g.snapshot.stack);

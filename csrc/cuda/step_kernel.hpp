@@ -144,6 +144,7 @@ __device__ CULE_INLINE void step_console(const Program& program, const DeviceBat
                                  g.ale,
                                  {false, s.seed},
                                  Engine{{ram}, has_helpers, scan_memory, program, all, all}};
+  ale.pending = b.pending_of(i);
   FrameMarker marker{b, i, ale.console};
   step_agent(ale, s.agent, g.agent, commands, marker);
   s.is_ended = is_ended(s.agent, g.agent);

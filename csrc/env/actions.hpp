@@ -51,6 +51,7 @@ struct Command {
   i32 action;
   float strength;
 };
+constexpr Command kIdleCommand{kNoop, 1.0f};
 
 // A command per player.
 template <u32 kPlayers>

@@ -92,7 +92,7 @@ CULE_HD void step_agent(Ale& ale, AgentState& a, const AgentOptions& o, typename
       if (!ale.engine.align(is_running, is_running && !ale.is_over())) break;
       if (!is_running) continue;
       observation.begin_frame(k - 1);
-      ale.act(choice, a.reward);
+      ale.act(number == 0 ? ale.due(choice) : choice, a.reward);
       a.is_over = ale.is_over();
       a.step_frames = add_wrapping(a.step_frames, 1);
       for (u32 player = 0; player < num_players; ++player) {

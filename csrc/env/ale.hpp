@@ -73,20 +73,27 @@ struct EnvState {
   u64 acted_frames;         // frames asked for since seeding: step of the counter-based generator
   u32 modification;         // number of it among those of the game; 0: none
   EnvFault fault;
-  u8 reserved[3];
+  u8 action_delay;  // frames between an action and its effect
+  u8 reserved[2];
 };
 
 static_assert(std::is_trivially_copyable_v<EnvState>);
 
 constexpr i32 kMostPaddle = 10000000;     // resistance
 constexpr float kMaxStrength = 10000.0f;  // of an action: far beyond any use
+constexpr i32 kMaxActionDelay = 255;
+
+// Also refuses what is no number.
+CULE_HD inline bool is_valid_strength(float strength) {
+  return strength >= -kMaxStrength && strength <= kMaxStrength;
+}
 
 // Whether bytes from outside are the state of an environment: arithmetic with it cannot overflow.
-CULE_HD inline bool is_valid_env(const EnvState& e, u32 num_modifications) {
-  bool is_valid = e.fault == EnvFault::kNone && e.modification <= num_modifications;
+CULE_HD inline bool is_valid_env(const EnvState& e, u32 num_modifications, i32 max_action_delay) {
+  bool is_valid = e.fault == EnvFault::kNone && e.modification <= num_modifications &&
+                  e.action_delay <= max_action_delay;
   for (u32 player = 0; player < kMaxPlayers; ++player) {
-    // Also refuses what is no number.
-    is_valid &= e.last_strength[player] >= -kMaxStrength && e.last_strength[player] <= kMaxStrength;
+    is_valid &= is_valid_strength(e.last_strength[player]);
     is_valid &= e.paddle[player] >= -kMostPaddle && e.paddle[player] <= kMostPaddle;
   }
   return is_valid;
@@ -132,6 +139,7 @@ struct BasicAle {
   const AleSettings& settings;
   const StickySource sticky;
   Engine engine{};
+  Command* pending = nullptr;  // [env.action_delay][num_players], the oldest first
   i32 setup_frames = 0;
   i32 setup_jumps = 0;
   bool in_setup = false;
@@ -147,6 +155,18 @@ struct BasicAle {
     Choice choice = all_do(kNoop);
     choice.of[player] = command;
     return choice;
+  }
+
+  // What takes effect in the next frame, for which `given` has been chosen (NOTES.md 8.3.2).
+  CULE_HD CULE_INLINE Choice due(const Choice& given) {
+    if (env.action_delay == 0) return given;
+    Choice oldest = all_do(kNoop);
+    const u32 n = num_players();
+    const u32 size = env.action_delay * n;
+    for (u32 player = 0; player < n; ++player) oldest.of[player] = pending[player];
+    for (u32 i = n; i < size; ++i) pending[i - n] = pending[i];
+    for (u32 player = 0; player < n; ++player) pending[size - n + player] = given.of[player];
+    return oldest;
   }
 
   CULE_HD u32 num_players() const { return kMost == 1 ? 1 : game.num_players; }
@@ -356,7 +376,7 @@ CULE_HD Format load_console(Console console, ConsoleProperties& properties, Mt19
   if (detect_format) {
     properties.format = Format::kNtsc;
     reset_machine(console, machine_random);
-    const Command nothing{kNoop, 1.0f};
+    const Command nothing = kIdleCommand;
     const i32 no_resistance[kMaxPlayers] = {};
     set_inputs(s, properties, 1, &nothing, ConsoleSwitch::kNone, property_difficulty,
                no_resistance);

@@ -23,6 +23,7 @@ struct AleConsoleOptions {
   u32 machine_seed = kDefaultMachineSeed;
   bool color_averaging = false;
   bool sound_obs = false;
+  i32 action_delay = 0;  // frames between an action and its effect; ALE has no such option
   // Called around every frame of an act, those of mode selections included (host/NOTES.md 7).
   std::function<void(class AleConsole&)> before_frame;
   std::function<void(class AleConsole&)> after_frame;
@@ -34,6 +35,7 @@ class AleConsole {
       : game_(std::move(game)),
         options_(options),
         frame_settings_(options.settings),
+        pending_(size_t(options.action_delay)),
         memory_(make_zeroed<FrameStore>()),
         state_(make_zeroed<State>()) {
     frame_settings_.frame_skip = 1;  // act() and the setup repeat it
@@ -41,6 +43,7 @@ class AleConsole {
     game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
     s.streams.env.seed(options_.random_seed);
     s.env = game_->loaded_env();
+    s.env.action_delay = u8(options.action_delay);
     screen_.resize(pixel_count());
     previous_.resize(options_.color_averaging ? pixel_count() : 0);
     if (options_.color_averaging) {
@@ -58,6 +61,7 @@ class AleConsole {
     Ale environment = ale();
     AudibleSetup effects{environment, *this};
     environment.reset(effects);
+    std::fill(pending_.begin(), pending_.end(), kIdleCommand);
     check_fault(state_->env, game_->spec().game_id);
     is_screen_current_ = false;
     has_frame_ = true;
@@ -72,7 +76,8 @@ class AleConsole {
       // After the end of a game act() runs no frame.
       if (current_interruption != nullptr) current_interruption->check();
       begin_frame();
-      ale().act(Ale::one_does(0, {action, strength}), rewards);
+      Ale environment = ale();
+      environment.act(environment.due(Ale::one_does(0, {action, strength})), rewards);
       if (state_->env.frame_number != number) {
         is_screen_current_ = false;
         has_frame_ = true;
@@ -126,7 +131,7 @@ class AleConsole {
     ExactStreams streams;
   };
 
-  size_t state_bytes() const { return sizeof(State) + 2 * pixel_count(); }
+  size_t state_bytes() const { return sizeof(State) + 2 * pixel_count() + pending_bytes(); }
 
   // Turns both pictures into pixels, because the state holds no logs. What set_state does not
   // restore is 0, so that states are equal where restoring them has the same effect.
@@ -145,14 +150,20 @@ class AleConsole {
     std::memcpy(out, saved.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
+    std::memcpy(out + sizeof(State) + 2 * pixel_count(), pending_.data(), pending_bytes());
   }
 
   // Whether the bytes can be a state or a snapshot: a checksum is no proof.
   bool can_restore(const u8* in) const {
     auto saved = make_zeroed<State>();
     std::memcpy(static_cast<void*>(saved.get()), in, sizeof(State));
-    return is_valid_state(saved->console, game_->properties(), game_->bankswitch()) &&
-           is_valid_env(saved->env, game_->num_modifications()) && game_->has_mode(saved->env.mode);
+    std::vector<Command> pending(pending_.size());
+    std::memcpy(pending.data(), in + sizeof(State) + 2 * pixel_count(), pending_bytes());
+    bool is_valid = is_valid_state(saved->console, game_->properties(), game_->bankswitch()) &&
+                    is_valid_env(saved->env, game_->num_modifications(), options_.action_delay) &&
+                    game_->has_mode(saved->env.mode);
+    for (const Command& command : pending) is_valid &= is_valid_strength(command.strength);
+    return is_valid;
   }
 
   // The remembered actions of sticky actions stay as they are; so does the environment's generator
@@ -166,6 +177,7 @@ class AleConsole {
     std::memcpy(&s, in, sizeof(State));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
+    std::memcpy(pending_.data(), in + sizeof(State) + 2 * pixel_count(), pending_bytes());
     for (u32 player = 0; player < kMaxPlayers; ++player) {
       s.env.last_action[player] = kept.last_action[player];
       s.env.last_strength[player] = kept.last_strength[player];
@@ -241,16 +253,20 @@ class AleConsole {
     if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
   }
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
+  size_t pending_bytes() const { return pending_.size() * sizeof(Command); }
   Console console() { return game_->console(state_->console, *memory_); }
   Ale ale() {
-    return game_->ale(state_->console, *memory_, state_->env, state_->streams, frame_settings_,
-                      {true, options_.random_seed});
+    Ale environment = game_->ale(state_->console, *memory_, state_->env, state_->streams,
+                                 frame_settings_, {true, options_.random_seed});
+    environment.pending = pending_.data();
+    return environment;
   }
   void remember_ram() { std::memcpy(ram_, state_->console.ram, kRamBytes); }
 
   std::shared_ptr<const Game> game_;
   AleConsoleOptions options_;
   AleSettings frame_settings_;
+  std::vector<Command> pending_;  // actions that are delayed
   CallocPtr<FrameStore> memory_;
   CallocPtr<State> state_;
   u8 ram_[kRamBytes] = {};

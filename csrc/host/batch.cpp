@@ -24,7 +24,8 @@ i32 choose_threads(i32 asked, size_t consoles) {
 
 EnvBytes env_bytes(const BatchOptions& options, u32 height) {
   const size_t small = sizeof(SlotState) + sizeof(RandomStreams) + sizeof(EnvSlot) +
-                       options.pooled_bytes(height) + options.stack_bytes();
+                       options.pending_bytes() + options.pooled_bytes(height) +
+                       options.stack_bytes();
   const size_t logs = kLogSlots * sizeof(TiaWriteLog);
   return {small + (options.draws() ? sizeof(FrameStore) : logs), small + sizeof(FrameStore),
           snapshot_layout(options, height).end};
@@ -32,12 +33,13 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
              const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-             const std::vector<i32>& modifications, const std::vector<i32>& num_modifications,
-             const BatchOptions& options)
+             const std::vector<i32>& action_delays, const std::vector<i32>& modifications,
+             const std::vector<i32>& num_modifications, const BatchOptions& options)
     : options_(options),
       game_index_(game_index),
       modes_(modes),
       difficulties_(difficulties),
+      action_delays_(action_delays),
       modifications_(modifications.begin(), modifications.end()),
       num_modifications_(num_modifications.begin(), num_modifications.end()),
       states_(make_zeroed<SlotState>(game_index.size())),
@@ -48,9 +50,16 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
             options.thread_affinity_offset) {
   for (auto& game : games) setups_.push_back(make_game_setup(std::move(game), options_));
   workspaces_.resize(size_t(pool_.size()) + 1);
+  check_action_delays();
   check_modifications();
   make_slots();
   for (const EnvSlot& u : slots_) state_bytes_ = std::max(state_bytes_, u.snapshot_layout().end);
+}
+
+void Batch::check_action_delays() const {
+  check_range("max_action_delay", options_.max_action_delay, 0, kMaxActionDelay);
+  for (const i32 delay : action_delays_)
+    check_range("action_delay", delay, 0, options_.max_action_delay);
 }
 
 void Batch::check_modifications() const {
@@ -87,6 +96,7 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
       s.env.acted_frames = 0;
       s.env.mode = modes_[size_t(i)];
       s.env.difficulty = difficulties_[size_t(i)];
+      s.env.action_delay = u8(action_delays_[size_t(i)]);
       is_loaded_[size_t(i)] = 1;
     }
     const u32 drawn = choose_modification(s.env, s.seed, num_modifications_[size_t(i)]);
@@ -97,7 +107,8 @@ bool Batch::reset_slot(i32 i, i64 seed, Workspace& w) {
   if (seed >= 0 || !is_loaded_[size_t(i)]) {
     is_loaded_[size_t(i)] = 1;
     const u32 value = seed >= 0 ? u32(seed) : entropy();
-    if (!slot.load(value, modes_[size_t(i)], difficulties_[size_t(i)])) return false;
+    if (!slot.load(value, modes_[size_t(i)], difficulties_[size_t(i)], action_delays_[size_t(i)]))
+      return false;
   }
   s.env.modification =
       modifications_[size_t(i)] + choose_modification(s.env, s.seed, num_modifications_[size_t(i)]);
@@ -122,7 +133,7 @@ void Batch::fill_cache(Interruption* interruption) {
     const auto state = make_zeroed<SlotState>();
     const auto frames = make_zeroed<FrameStore>();
     EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
-    const bool is_loaded = slot.load(u32(seed), key.mode, key.difficulty);
+    const bool is_loaded = slot.load(u32(seed), key.mode, key.difficulty, 0);
     state->env.modification = key.modification;
     if (!is_loaded || !slot.reset(workspaces_[size_t(worker)])) {
       throw ModeUnreachable("mode was not reached in the reset of a game");
@@ -397,10 +408,11 @@ std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
   const Game& game = *slots_[size_t(i)].setup().game;
   const SnapshotOwner owner{layout_code(options_),
                             game.key(),
-                            slots_[size_t(i)].snapshot_layout().end,
+                            slots_[size_t(i)].snapshot_layout(),
                             game.bankswitch(),
                             u32(options_.stack_num),
-                            game.num_modifications()};
+                            game.num_modifications(),
+                            options_.max_action_delay};
   SnapshotError fault = cule::find_snapshot_error(row, owner, game.properties());
   if (fault == SnapshotError::kNone) {
     SlotState s;

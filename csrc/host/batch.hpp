@@ -40,8 +40,8 @@ class Batch {
  public:
   Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
         const std::vector<i32>& modes, const std::vector<i32>& difficulties,
-        const std::vector<i32>& modifications, const std::vector<i32>& num_modifications,
-        const BatchOptions& options);
+        const std::vector<i32>& action_delays, const std::vector<i32>& modifications,
+        const std::vector<i32>& num_modifications, const BatchOptions& options);
 
   i32 size() const { return i32(slots_.size()); }
   i32 num_threads() const { return pool_.size(); }
@@ -112,6 +112,7 @@ class Batch {
   };
 
   u32 num_players() const { return u32(options_.num_players); }
+  void check_action_delays() const;
   void check_modifications() const;
   void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
@@ -141,7 +142,7 @@ class Batch {
 
   BatchOptions options_;
   std::vector<GameSetup> setups_;
-  std::vector<i32> game_index_, modes_, difficulties_;
+  std::vector<i32> game_index_, modes_, difficulties_, action_delays_;
   // An episode of environment i has one of num_modifications_[i], from number modifications_[i] on.
   std::vector<u32> modifications_, num_modifications_;
   CallocPtr<SlotState> states_;

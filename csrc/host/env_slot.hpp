@@ -1,8 +1,8 @@
 // host/env_slot.hpp: one environment of a batch on the host, with the pictures and frames that its
 // observations need.
 //
-// Its snapshot holds everything: console, environment, random streams, both pictures, the pooled
-// picture and the frame stack (batch/snapshot.hpp).
+// Its snapshot holds everything: console, environment, random streams, both pictures, pending
+// actions, the pooled picture and the frame stack (batch/snapshot.hpp).
 #pragma once
 
 #include <algorithm>
@@ -83,7 +83,8 @@ class EnvSlot {
         s_(state),
         random_(make_zeroed<RandomStreams>()),
         memory_(memory),
-        frames_(make_zeroed<u8>(pooled_bytes() + options->stack_bytes())) {
+        frames_(
+            make_zeroed<u8>(options->pending_bytes() + pooled_bytes() + options->stack_bytes())) {
     if (options->draws()) memory_->incremental.lines.start();
   }
 
@@ -92,7 +93,7 @@ class EnvSlot {
   const GameSetup& setup() const { return *setup_; }
 
   // loadROM: power-on and the environment reset that belongs to it.
-  bool load(u32 seed, i32 mode, i32 difficulty) {
+  bool load(u32 seed, i32 mode, i32 difficulty, i32 action_delay) {
     ExactStreams& exact = random_->exact;
     exact.env.seed(seed);
     random_->noop.seed(seed);
@@ -112,6 +113,7 @@ class EnvSlot {
     }
     s_->env.mode = mode;
     s_->env.difficulty = difficulty;
+    s_->env.action_delay = u8(action_delay);
     return is_loaded;
   }
 
@@ -120,6 +122,7 @@ class EnvSlot {
     Ale environment = ale();
     if (!reset_agent(environment, s_->agent, setup_->agent, random_->noop)) return false;
     start_episode(*s_);
+    std::fill_n(pending(), options_->pending_bytes() / sizeof(Command), kIdleCommand);
     std::memset(stack(), 0, options_->stack_bytes());
     has_objects_ = false;
     push_rows(w);
@@ -175,7 +178,7 @@ class EnvSlot {
       std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
-    std::memcpy(row + at.pooled, frames_.get(), at.stack_end - at.pooled);
+    std::memcpy(row + at.pending, frames_.get(), at.stack_end - at.pending);
     std::memset(row + at.stack_end, 0, at.end - at.stack_end);
     const SnapshotHeader h{kSnapshotMagic, layout_code(o), setup_->game->key(),
                            checksum_of(row + sizeof h, at.end - sizeof h)};
@@ -211,7 +214,7 @@ class EnvSlot {
     const size_t picture = setup_->picture_bytes();
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
-    std::memcpy(frames_.get(), row + at.pooled, at.stack_end - at.pooled);
+    std::memcpy(frames_.get(), row + at.pending, at.stack_end - at.pending);
     pooled_frames_.cached = {};
     has_objects_ = false;
   }
@@ -219,13 +222,16 @@ class EnvSlot {
   Console console() { return setup_->game->console(s_->console, *memory_); }
   Ale ale() {
     const bool is_exact = !options_->cached_resets;
-    return setup_->game->ale(s_->console, *memory_, s_->env, random_->exact, setup_->ale,
-                             {is_exact, s_->seed});
+    Ale environment = setup_->game->ale(s_->console, *memory_, s_->env, random_->exact, setup_->ale,
+                                        {is_exact, s_->seed});
+    environment.pending = pending();
+    return environment;
   }
   size_t pooled_bytes() const { return options_->pooled_bytes(setup_->game->properties().height); }
-  u8* pooled() { return frames_.get(); }
-  u8* stack() { return frames_.get() + pooled_bytes(); }
-  const u8* stack() const { return frames_.get() + pooled_bytes(); }
+  Command* pending() { return reinterpret_cast<Command*>(frames_.get()); }
+  u8* pooled() { return frames_.get() + options_->pending_bytes(); }
+  u8* stack() { return pooled() + pooled_bytes(); }
+  const u8* stack() const { return frames_.get() + options_->pending_bytes() + pooled_bytes(); }
 
   const u8* newest_frame() const { return stack() + s_->newest_frame * options_->frame_bytes(); }
   u8* next_frame() {
@@ -259,7 +265,7 @@ class EnvSlot {
   SlotState* s_;
   CallocPtr<RandomStreams> random_;
   FrameStore* memory_;
-  CallocPtr<u8> frames_;  // pooled picture, then the stack
+  CallocPtr<u8> frames_;  // pending actions, the pooled picture, the stack
   PooledFrames pooled_frames_{};
   bool has_objects_ = false;  // the newest frame is that of objects_ram_
   u8 objects_ram_[kRamBytes];

@@ -127,7 +127,7 @@ def _summary(path: Path) -> str:
 def _open_random(options: RecordOptions) -> tuple[AtariVectorEnv, Policy]:
     names = (
         *("repeat_action_probability", "mode", "difficulty", "modifications"),
-        *("rom_path", "rules"),
+        *("action_delay", "rom_path", "rules"),
     )
     given = {name: getattr(options, name) for name in names}
     assert options.game is not None

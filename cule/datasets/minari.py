@@ -42,6 +42,7 @@ _SAME = (
     "full_action_space",
     "mode",
     "difficulty",
+    "action_delay",
     "modifications",
 )
 

@@ -37,7 +37,7 @@ _OURS = frozenset(
 RECORDED = tuple(name for name in init_fields(EnvOptions) if name not in MACHINE | _OURS)
 
 #: Options that datasets of 0.2.0 do not have yet, with their effect there.
-LATER_OPTIONS: dict[str, Any] = {"modifications": None}
+LATER_OPTIONS: dict[str, Any] = {"modifications": None, "action_delay": 0}
 
 
 def recorded_options(config: EnvOptions) -> dict[str, Any]:
@@ -96,7 +96,9 @@ def check_recorded(options: Mapping[str, Any], num_envs: Collection[int]) -> Non
 
 def lists_by_environment(options: Mapping[str, Any]) -> list[str]:
     """Names of options that are lists with an entry for each environment."""
-    names = [name for name in ("mode", "difficulty") if isinstance(options[name], list)]
+    names = [
+        name for name in ("mode", "difficulty", "action_delay") if isinstance(options[name], list)
+    ]
     modifications = options["modifications"]
     if modifications and not all(isinstance(entry, str) for entry in modifications):
         names.append("modifications")

@@ -89,6 +89,7 @@ class CudaBatch:
                 plan.game_index,
                 plan.modes,
                 plan.difficulties,
+                plan.action_delays,
                 plan.num_modifications,
                 native_options(plan, options),
                 reset_set=reset_set,

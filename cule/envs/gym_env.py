@@ -27,7 +27,7 @@ from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
-from cule.envs.options import EnvOptions, modification_names, takes_options
+from cule.envs.options import MAX_ACTION_DELAY, EnvOptions, modification_names, takes_options
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
 from cule.envs.results import Info
@@ -103,6 +103,7 @@ class GymOptions:
     sound_obs: bool = False
     """Observations are dicts of "image" and "sound", uint8 ``[512]``."""
 
+    action_delay: int = field(default=0, kw_only=True)
     kernel: str = field(default="auto", kw_only=True)
     modifications: str | Sequence[str] | None = field(default=None, kw_only=True)
     rom_path: str | os.PathLike[str] | None = field(default=None, kw_only=True)
@@ -162,6 +163,9 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.ale.setFloat("repeat_action_probability", options.repeat_action_probability)
         frames = options.max_num_frames_per_episode
         self.ale.setInt("max_num_frames_per_episode", 0 if frames is None else frames)
+        self.ale.setInt(
+            "action_delay", as_int("action_delay", options.action_delay, 0, MAX_ACTION_DELAY)
+        )
         self.ale.setBool("sound_obs", self.sound_obs)
         self.ale.setString("kernel", options.kernel)
         self.ale.setString("modifications", ", ".join(modification_names(options.modifications)))

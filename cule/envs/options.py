@@ -36,6 +36,9 @@ MAX_ENVS = 1 << 20
 #: No-op frames of a reset: 100,000 take seconds.
 MAX_NOOPS = 100_000
 
+#: Frames between an action and its effect: those of four seconds.
+MAX_ACTION_DELAY = 255
+
 #: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which
 #: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
 MAX_GPU_FRAMESKIP = 256
@@ -96,6 +99,11 @@ class GameOptions:
 
     repeat_action_probability: float = within(0.0, 0.0, 1.0)
     """Probability, for each frame, that the previous action is repeated (sticky actions)."""
+
+    action_delay: int | Sequence[int] = within(0, 0, MAX_ACTION_DELAY)
+    """Emulated frames between an action and its effect, for all environments or for each. The
+    actions of a reset are not delayed, and no-ops come before the first action of an episode.
+    """
 
     full_action_space: bool = False
     """All legal actions instead of those the game uses; without effect on continuous actions."""
@@ -336,6 +344,8 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
     if "allowed" in entry.metadata:
         is_default = value is None and entry.default is None
         return value if is_default else as_choice(name, value, entry.metadata["allowed"])
+    if name in ("mode", "difficulty", "action_delay"):
+        return _per_env(entry, value, num_envs)
     if "range" in entry.metadata:
         low, high = entry.metadata["range"]
         if value is None and entry.default is None:
@@ -352,8 +362,6 @@ def _checked(entry: dataclasses.Field[object], value: object, num_envs: int) -> 
         return AutoresetMode(as_choice(name, value, [mode.value for mode in AutoresetMode]))
     if name == "device":
         return resolve_device(value, num_envs)
-    if name in ("mode", "difficulty"):
-        return _per_env(name, value, num_envs)
     if name == "modifications":
         return _modifications(value, num_envs)
     return value  # rom_path and rules: cule.games.resolve checks them
@@ -460,17 +468,21 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def _per_env(name: str, value: object, num_envs: int) -> int | tuple[int, ...] | None:
-    """None, one integer, or one for each environment."""
-    if value is None:
+def _per_env(
+    entry: dataclasses.Field[object], value: object, num_envs: int
+) -> int | tuple[int, ...] | None:
+    """One integer, or one for each environment; None where that is the default."""
+    if value is None and entry.default is None:
         return None
+    name = entry.name
+    low, high = entry.metadata.get("range", (0, INT32_MAX))
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
-        return as_int(name, value, 0)
+        return as_int(name, value, low, high)
     if len(value) != num_envs:
         raise InvalidArgumentError(
             f"{name} holds {len(value)} values; it must be one integer, or one for each of the "
             f"{num_envs} environments"
         )
-    return tuple(as_int(f"{name}[{index}]", entry, 0) for index, entry in enumerate(value))
+    return tuple(as_int(f"{name}[{k}]", number, low, high) for k, number in enumerate(value))

@@ -72,6 +72,7 @@ class BatchPlan:
     game_index: NDArray[np.int32]  # [N], which of games
     modes: NDArray[np.int32]  # [N]
     difficulties: NDArray[np.int32]  # [N]
+    action_delays: NDArray[np.int32]  # [N], in frames
     modifications: NDArray[np.int32]  # [N], number among those compiled for the game; 0: none
     num_modifications: NDArray[np.int32]  # [N], from that one on; each episode draws one
     full_action_space: bool  # whether native indices count legal instead of minimal actions
@@ -105,6 +106,7 @@ class BatchPlan:
             game_index=game_index,
             modes=modes,
             difficulties=difficulties,
+            action_delays=np.zeros_like(game_index),
             modifications=(modifications + drawn).astype(np.int32),
             num_modifications=np.ones_like(game_index),
         )
@@ -263,6 +265,7 @@ def lay_out(options: EnvOptions, specs: list[GameSpec], counts: list[int]) -> Ba
         game_index=game_index,
         modes=modes,
         difficulties=difficulties,
+        action_delays=np.full_like(game_index, options.action_delay),
         modifications=modifications,
         num_modifications=num_modifications,
         full_action_space=whole or joint,
@@ -307,6 +310,7 @@ def make_batch(plan: BatchPlan, options: EnvOptions) -> _core.Batch:
             game_index,
             modes,
             difficulties,
+            plan.action_delays,
             modifications,
             counts,
             native_options(plan, options),
@@ -338,6 +342,7 @@ def native_options(plan: BatchPlan, options: EnvOptions) -> _core.BatchOptions:
     native.obs = getattr(_core.ObsKind, options.obs_type)
     native.object_rows = plan.object_rows
     native.num_players = plan.num_players
+    native.max_action_delay = int(np.max(options.action_delay))
     return native
 
 

@@ -68,6 +68,8 @@ _SETTINGS: dict[str, _Setting] = {
     "kernel": _Setting(str, "auto", allowed=("auto", "interpreter", "compiled")),
     # Modifications of the game, with commas between them, as in `cule.EnvOptions`; likewise.
     "modifications": _Setting(str, ""),
+    # Frames between an action and its effect, likewise.
+    "action_delay": _Setting(int, 0),
     # Without effect on emulation, in ALE too.
     "max_num_frames": _Setting(int, 0),
     "restricted_action_set": _Setting(bool, False),

@@ -63,6 +63,9 @@ class PlayOptions:
     difficulty: int | None = field(default=None, metadata=ALONE)
     """Difficulty switches; default: those of the game."""
 
+    action_delay: int | None = field(default=None, metadata=ALONE)
+    """Emulated frames between an action and its effect; default: none."""
+
     modifications: str | None = field(default=None, metadata=ALONE)
     """Modifications of the game, as ``cule mods list`` names them; default: none."""
 
@@ -107,6 +110,7 @@ def open_random(options: PlayOptions, num_players: int = 1) -> tuple[BatchEnv, P
         "autoreset_mode": "SameStep",
         "frameskip": 1,
         "full_action_space": True,
+        "action_delay": options.action_delay or 0,
         "obs_type": "ram",  # the cheapest, because the policy ignores observations
         "reward_clipping": False,
         **{name: getattr(options, name) for name in same},

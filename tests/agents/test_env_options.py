@@ -20,6 +20,7 @@ def test_options_reach_the_environments() -> None:
         game="breakout",
         mode=4,
         difficulty=1,
+        action_delay=6,
         use_fire_reset=False,
         maxpool=False,
         resets="cached",
@@ -29,7 +30,7 @@ def test_options_reach_the_environments() -> None:
         options = env.config
         assert (options.mode, options.difficulty) in ((4, 1), ([4] * 4, [1] * 4))
         assert (options.use_fire_reset, options.maxpool) == (False, False)
-        assert options.resets == "cached"
+        assert (options.resets, options.action_delay) == ("cached", 6)
         env.close()
     env = make_env(A2CConfig(game="breakout", **SMALL))  # type: ignore[arg-type]
     assert env.config.use_fire_reset

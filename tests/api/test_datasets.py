@@ -66,6 +66,7 @@ def assert_same(step: Any, row: tuple[Any, ...], part: slice) -> None:
         ("space_invaders", {"resets": "cached", "num_reset_states": 2}),
         ("freeway", {"mode": [0, 1, 0], "episodic_life": True}),
         ("pong", {"modifications": "shaking_enemy, player_x(x=100)"}),
+        ("breakout", {"action_delay": [0, 3, 9], "repeat_action_probability": 0.25}),
         ("breakout", {"modifications": [[], "drift_left(n=2)", ["random_brick_colors"]]}),
         ("freeway", {"modifications": ["people", None, ["car_shape", "same_speed"]]}),
     ],

@@ -53,6 +53,7 @@ ACTING: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "resets": ("pong", {"resets": "cached"}, {}),
     "num_reset_states": ("pong", {"num_reset_states": 1}, {"resets": "cached", "num_envs": 6}),
     "obs_type": ("pong", {"obs_type": "ram"}, {}),
+    "action_delay": ("pong", {"action_delay": 3}, {}),
     "modifications": ("pong", {"modifications": "enemy_x(x=40)"}, {}),
     "mode": ("pong", {"mode": 1}, {}),
     "difficulty": ("pong", {"difficulty": 3}, {}),

@@ -320,10 +320,10 @@ def test_native_code_checks_words() -> None:
     game = make_game(fields | {"modifications": words})
     zeros = np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="hold 3 and 1; they must be within 0 to 2 for pong"):
-        _core.Batch([game], zeros, zeros, zeros, zeros + 3, zeros + 1, _core.BatchOptions())
+        _core.Batch([game], zeros, zeros, zeros, zeros, zeros + 3, zeros + 1, _core.BatchOptions())
     with pytest.raises(ValueError, match="hold 1 and 3; they must be within 0 to 2 for pong"):
-        _core.Batch([game], zeros, zeros, zeros, zeros + 1, zeros + 3, _core.BatchOptions())
-    _core.Batch([game], zeros, zeros, zeros, zeros + 1, zeros + 2, _core.BatchOptions())
+        _core.Batch([game], zeros, zeros, zeros, zeros, zeros + 1, zeros + 3, _core.BatchOptions())
+    _core.Batch([game], zeros, zeros, zeros, zeros, zeros + 1, zeros + 2, _core.BatchOptions())
 
 
 def test_every_modification_says_what_it_does() -> None:

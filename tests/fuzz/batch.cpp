@@ -36,6 +36,7 @@ BatchOptions read_options(Input& in) {
   o.cached_resets = flags >> 10 & 1;
   o.autoreset = Autoreset((flags >> 11 & 3) % 3);
   o.num_players = kPlayers[flags >> 13 & 3];
+  o.max_action_delay = flags >> 15 ? 5 : 0;
   o.img_height = kSizes[in.below(6)];
   o.img_width = kSizes[in.below(5)];
   o.stack_num = 1 + i32(in.below(4));
@@ -55,7 +56,9 @@ struct BatchRig {
   std::string error;
 
   BatchRig(const std::shared_ptr<const Game>& game, size_t n, const BatchOptions& options)
-      : batch({game}, std::vector<i32>(n, 0), modes(n), modes(n), options) {
+      : batch({game}, std::vector<i32>(n, 0), modes(n), modes(n),
+              std::vector<i32>(n, options.max_action_delay), std::vector<i32>(n, 0),
+              std::vector<i32>(n, 1), options) {
     resize(n);
   }
   // The second environment plays another mode at another difficulty.

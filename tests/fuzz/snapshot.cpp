@@ -31,7 +31,7 @@ struct BatchRig {
   std::vector<i32> ints = std::vector<i32>(int_rows(1));
   Bytes flags = Bytes(flag_rows(1));
 
-  explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, options()) {
+  explicit BatchRig(u32 kind) : batch({game_of(kind)}, {0}, {0}, {0}, {3}, {0}, {1}, options()) {
     obs.resize(batch.options().obs_bytes());
     const i64 seed = 1;
     batch.reset(nullptr, &seed, outputs());
@@ -48,6 +48,7 @@ struct BatchRig {
     o.img_height = o.img_width = 21;
     o.stack_num = 2;
     o.repeat_action_probability = 0.25f;
+    o.max_action_delay = 3;
     return o;
   }
   Outputs outputs() {
@@ -106,6 +107,7 @@ void try_console(u32 kind, Input& header, Input& body) {
     AleConsoleOptions options;
     options.sound_obs = true;
     options.color_averaging = true;
+    options.action_delay = 3;
     consoles[kind] = std::make_unique<AleConsole>(game_of(kind), options);
   }
   AleConsole& console = *consoles[kind];

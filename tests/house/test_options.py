@@ -59,7 +59,7 @@ def test_keywords_and_defaults_of_the_single_environment() -> None:
 
     ours = inspect.signature(cule.AtariEnv).parameters
     theirs = inspect.signature(ale_py.AtariEnv).parameters
-    assert list(ours) == [*theirs, "kernel", "modifications", "rom_path", "rules"]
+    assert list(ours) == [*theirs, "action_delay", "kernel", "modifications", "rom_path", "rules"]
     assert all(ours[name].default == theirs[name].default for name in theirs)
 
 
@@ -87,7 +87,7 @@ DESCRIBED_ELSEWHERE = {
     "StorageOptions": {"num_envs"},
     "BenchOptions": {"num_envs"},
     "CheckOptions": {"num_envs"},
-    "PlayOptions": {"game", "num_envs", "mode", "difficulty", "modifications"},
+    "PlayOptions": {"game", "num_envs", "mode", "difficulty", "action_delay", "modifications"},
     "WatchOptions": {"game", "num_envs"},
     "RecordOptions": {"repeat_action_probability"},
     "EvalOptions": {"num_envs", "modifications"},

@@ -116,7 +116,12 @@ def test_fields_of_a_game() -> None:
 def test_options_of_a_batch() -> None:
     """Every native option is one of an environment, or is made of one."""
     ours = {entry.name for entry in dataclasses.fields(cule.MultiAgentOptions)}
-    derived = {"autoreset": "autoreset_mode", "cached_resets": "resets", "obs": "obs_type"}
+    derived = {
+        "autoreset": "autoreset_mode",
+        "cached_resets": "resets",
+        "obs": "obs_type",
+        "max_action_delay": "action_delay",
+    }
     derived["object_rows"] = "obs_type"
     assert set(derived.values()) <= ours
     assert public_names(_core.BatchOptions) - ours == set(derived)

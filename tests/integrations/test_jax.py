@@ -35,7 +35,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"episode_info": True, "reward_clipping": False, "frameskip": 3, "stack_num": 2},
     {"grayscale": False, "img_height": 50, "img_width": 40, "repeat_action_probability": 0.25},
     {"obs_type": "ram", "episodic_life": True, "full_action_space": True},
-    {"resets": "cached", "num_reset_states": 3},
+    {"resets": "cached", "num_reset_states": 3, "action_delay": [6, 0, 1]},
     {"obs_type": "objects", "autoreset_mode": "SameStep"},
     {"obs_type": "sprites", "max_sprites": 9, "stack_num": 2},
 ]

@@ -92,6 +92,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "fire": {"fire_after_life_loss": True, "autoreset_mode": "SameStep", "episodic_life": True},
     "fire_frameskip_2": {"fire_after_life_loss": True, "frameskip": 2, "maxpool": False},
     "sticky": {"repeat_action_probability": 0.25},
+    "action_delay": {
+        "action_delay": [0, 1, 4, 9, 30, 255],
+        "repeat_action_probability": 0.25,
+        "max_num_frames_per_episode": 150,
+        "fire_after_life_loss": True,
+    },
     "rgb": {"grayscale": False, "stack_num": 2},
     "ram": {"obs_type": "ram"},
     "objects": {"obs_type": "objects", "stack_num": 3, "autoreset_mode": "SameStep"},
@@ -121,7 +127,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", long_except(OPTIONS, "modifications", every=8))
+@pytest.mark.parametrize("name", long_except(OPTIONS, "action_delay", "modifications", every=8))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
     pair.run(80)

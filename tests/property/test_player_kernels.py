@@ -25,6 +25,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ram": {"obs_type": "ram"},
     "frameskip_1": {"frameskip": 1, "maxpool": False, "full_action_space": True},
     "noops": {"noop_max": 20},
+    "action_delay": {"action_delay": [0, 1, 4, 9, 30], "max_num_frames_per_episode": 60},
     "modes": {"mode": [1, 3, 1, 3, 1]},
 }
 

@@ -69,9 +69,8 @@ def test_games(game: str, num_envs: int, lanes: int) -> None:
 
 
 def test_modified_games() -> None:
-    counts = run(
-        "pong", 6, 8, 150, modifications=[None, "shaking_enemy", "fast_ball, player_x"] * 2
-    )
+    names = [None, "shaking_enemy", "fast_ball, player_x"] * 2
+    counts = run("pong", 6, 8, 150, modifications=names, action_delay=[0, 1, 7, 0, 4, 2])
     assert counts.slow <= MOST_SLOW * counts.instructions
 
 

@@ -65,7 +65,13 @@ def test_numbers_are_the_environments() -> None:
 
 def test_random_play_is_of_the_seed_and_of_all_actions() -> None:
     def states(seed: int) -> Any:
-        same = {"game": "seaquest", "mode": 0, "difficulty": 1, "modifications": "no_divers"}
+        same = {
+            "game": "seaquest",
+            "mode": 0,
+            "difficulty": 1,
+            "action_delay": 2,
+            "modifications": "no_divers",
+        }
         env, policy = open_random(PlayOptions(num_envs=2, seed=seed, **same))
         assert env.config.modifications == ("no_divers",)
         assert len(env.action_set) == 18

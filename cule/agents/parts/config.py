@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from cule.envs.options import GameOptions
+from cule.envs.options import MAX_ACTION_DELAY, GameOptions
 from cule.familiar_names import check_keywords
 from cule.option_fields import (
     Bounds,
@@ -42,6 +42,8 @@ class AgentConfig(GameOptions):
 
     difficulty: int | None = None
     """Difficulty switches; none: the default of the game."""
+
+    action_delay: Annotated[int, Bounds(0, MAX_ACTION_DELAY)] = 0
 
     rom_path: str = ""
     """ROM file of your own; empty: the ROM of the game is searched."""
