@@ -181,9 +181,9 @@ def rules_corpus(games: int) -> Corpus:
     corpus["operators"] = bytes(HEADER_BYTES) + encode_program(OPERATORS)
     corpus["fails"] = bytes(HEADER_BYTES) + encode_program(FAILS)
     rng = random.Random(games)
-    programs = list(corpus.values())
+    inputs = list(corpus.values())
     for number in range(20 * games):
-        corpus[f"{number}-mutated"] = mutated(rng, programs, ())
+        corpus[f"{number}-mutated"] = mutated(rng, inputs, ())
     for name in sorted(load_games())[: games // 3]:
         words = rules_file_words(name)
         # The fourth byte is that of the file's header that is wrong, if any.
