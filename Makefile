@@ -133,6 +133,7 @@ $(VENV)/installed: $(VENV)/build-tools $(NATIVE)
 
 $(VENV)/installed-dev: $(VENV)/installed $(NVRTC:%=$(VENV)/nvrtc/%/installed)
 	$(INSTALL) --no-build-isolation -e '.[dev]'
+	$(INSTALL) --no-build-isolation --no-deps -e ./zoo
 	touch $@
 
 # In folders of their own: one environment holds one version of a package.

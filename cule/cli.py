@@ -1,4 +1,4 @@
-"""The command line: ``cule info roms mods check bench watch record train sweep plot eval``."""
+"""The command line: ``cule info roms mods zoo check bench watch record train sweep plot eval``."""
 
 from __future__ import annotations
 
@@ -113,6 +113,14 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("game", metavar="GAME")
     showing.add_argument("name", metavar="NAME", help="its name, or FILE.toml:NAME")
     showing.set_defaults(run=_show_modification)
+
+    zoo = commands.add_parser("zoo", help="trained agents")
+    actions = zoo.add_subparsers(title="actions", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="the agents, with their scores")
+    listing.set_defaults(run=_list_zoo)
+    showing = actions.add_parser("show", help="the card of an agent")
+    showing.add_argument("name", metavar="NAME")
+    showing.set_defaults(run=_show_card)
     for name, text in COMMANDS.items():
         commands.add_parser(name, help=text)
     return parser
@@ -241,6 +249,23 @@ def _write_rules(options: argparse.Namespace) -> int:
     out = Path(f"{spec.game_id}.rules") if options.out is None else options.out
     replace_bytes(out, make_game(fields).rules_file)
     print(printable(f"{out}: rules of {spec.game_id}, for the ROM {spec.rom_path}"))
+    return 0
+
+
+def _list_zoo(_options: argparse.Namespace) -> int:
+    from cule.zoo import PREFIX, cards
+
+    print(f"{'agent':<28}{'game':<16}{'steps':>12}{'no-ops':>12}{'sticky actions':>16}")
+    for name, card in cards().items():
+        scores = f"{card.noop.mean:>12,.1f}{card.sticky.mean:>16,.1f}"
+        print(f"{PREFIX}{name:<24}{card.game:<16}{card.steps:>12,}{scores}")
+    return 0
+
+
+def _show_card(options: argparse.Namespace) -> int:
+    from cule.zoo import PREFIX, find_card
+
+    print(find_card(options.name.removeprefix(PREFIX)).text())
     return 0
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cule.agents.ppo import PPO, PPOConfig
     from cule.agents.pqn import PQN, PQNConfig
     from cule.agents.run.evaluation import Evaluation, evaluate
-    from cule.agents.run.presets import AGENTS, PRESETS
+    from cule.agents.run.presets import AGENTS, PRESETS, load
     from cule.agents.run.run import Run, RunOptions, start_run
     from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
     from cule.agents.vtrace import VTrace, VTraceConfig
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_names(
         "ppo": ("PPO", "PPOConfig"),
         "pqn": ("PQN", "PQNConfig"),
         "run.evaluation": ("Evaluation", "evaluate"),
-        "run.presets": ("AGENTS", "PRESETS"),
+        "run.presets": ("AGENTS", "PRESETS", "load"),
         "run.run": ("Run", "RunOptions", "start_run"),
         "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
         "vtrace": ("VTrace", "VTraceConfig"),
@@ -96,5 +96,6 @@ __all__ = [
     "VTraceConfig",
     "VideoError",
     "evaluate",
+    "load",
     "start_run",
 ]

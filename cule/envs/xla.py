@@ -91,10 +91,10 @@ class XlaMethods:
         slower than those of `xla`, because each step restores and saves every snapshot.
 
         ``states`` are snapshots of `get_state`, uint8 ``[..., state_size]``, and ``actions`` and
-        the results have the same leading dimensions, any number of them. With several games, modes
-        or difficulties the last of these is N, one environment each. ``seed`` is an integer s, for
-        N environments with the seeds s to s + N - 1, or int32 ``[...]``, one for each snapshot;
-        from 0 on. Both may be traced.
+        the results have the same leading dimensions, any number of them. With several games,
+        modes, difficulties or action delays the last of these is N, one environment each.
+        ``seed`` is an integer s, for N environments with the seeds s to s + N - 1, or int32
+        ``[...]``, one for each snapshot; from 0 on. Both may be traced.
 
         Returns:
             ``reset, step``.

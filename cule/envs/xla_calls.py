@@ -286,7 +286,8 @@ class SnapshotFunctions(_Calls):
         self._step_call: _StepCall = jax.jit(self._call_step)
         self._num_envs = options.num_envs
         self._state_size = batch.state_size
-        self._is_uniform = len(np.unique(plan.kinds, axis=0)) == 1
+        rows = np.column_stack([plan.kinds, plan.action_delays])
+        self._is_uniform = len(np.unique(rows, axis=0)) == 1
 
     def reset(self, seed: object) -> tuple[Array, tuple[Array, Info]]:
         """Snapshots of new episodes; see `AtariVectorEnv.xla_pure`."""
@@ -305,8 +306,9 @@ class SnapshotFunctions(_Calls):
     def _check_shape(self, name: str, shape: Shape) -> None:
         if not self._is_uniform and shape[-1:] != (self._num_envs,):
             raise InvalidArgumentError(
-                f"{name} is for environments of shape {shape}; with several games, modes or "
-                f"difficulties the last dimension must be {self._num_envs}, one environment each"
+                f"{name} is for environments of shape {shape}; with several games, modes, "
+                f"difficulties or action delays the last dimension must be {self._num_envs}, one "
+                "environment each"
             )
 
     def _call_reset(self, *arguments: Array) -> tuple[Array, tuple[Array, Info]]:

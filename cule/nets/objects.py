@@ -38,8 +38,8 @@ def object_features(obs: Tensor) -> Tensor:
 class Relations(nn.Module):
     """Features of ``[B, S, K, F]``: `object_features`, linear 128 twice.
 
-    Features of n objects of one kind, such as bricks, are divided by the root of n, so that they
-    do not drown the others.
+    Features of n objects of one kind, such as bricks, are divided by the root of n, where
+    `name_rows` has told the kinds, so that they do not drown the others.
     """
 
     def __init__(self, obs_shape: Sequence[int]) -> None:

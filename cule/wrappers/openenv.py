@@ -185,7 +185,8 @@ def serving(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
             thread.join(0.02)
             if not thread.is_alive():
                 raise InvalidArgumentError(f"no server can listen on host {host!r}, port {port}")
-        yield f"http://{host}:{server.servers[0].sockets[0].getsockname()[1]}"
+        name = f"[{host}]" if ":" in host else host
+        yield f"http://{name}:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()

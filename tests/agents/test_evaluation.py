@@ -60,11 +60,36 @@ def test_every_console_gives_its_first_episodes() -> None:
     assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
 
 
+class Summed(Countdown):
+    """The same; the score of an episode is the sum of its actions, and a hundred for each before."""
+
+    def step_frames(self, actions: Any, out: Any = None) -> Any:
+        self.total = getattr(self, "total", 0) + actions
+        step = super().step_frames(actions, out)
+        returns = self.total + 100.0 * (self.done - step.terminated.long())
+        self.total = self.total * ~step.terminated
+        return step._replace(episode_return=returns)
+
+
 def test_what_has_finished_can_be_read_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = small_learner("ppo")
-    often = evaluate(agent, episodes=12, env=Countdown(4))
+    often = evaluate(agent, episodes=12, env=Summed(4), greedy=True)
+    assert any(score % 100 for score in often.returns)
     monkeypatch.setitem(evaluation._STEPS_BETWEEN_READS, "cpu", 32)
-    assert evaluate(agent, episodes=12, env=Countdown(4)) == often
+    assert evaluate(agent, episodes=12, env=Summed(4), greedy=True) == often
+
+
+def test_environments_of_a_user_have_a_device_of_their_own() -> None:
+    """Whatever `env_device` says."""
+    agent = small_learner("ppo")
+    found = evaluate(agent, episodes=12, env=Countdown(4))
+    agent.setup.env_device = torch.device("meta")
+
+    class OnCpu(Countdown):
+        def step_frames(self, actions: Any, out: Any = None) -> Any:
+            return super().step_frames(torch.zeros(4, dtype=torch.int64), out)
+
+    assert evaluate(agent, episodes=12, env=OnCpu(4)) == found
 
 
 def test_environments_that_have_finished_need_no_network(

@@ -46,7 +46,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names, progress.
+#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names, progress, zoo.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
@@ -77,7 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The package itself for its version, in checkpoints.
     "agents": {
         *("errors", "files", "reading", "lazy", "tensor_files", "option_fields", "progress"),
-        *("familiar_names", "games", "envs", "replay", "nets", "algos", "kernels", ""),
+        *("familiar_names", "games", "envs", "replay", "nets", "algos", "kernels", "zoo", ""),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
@@ -114,11 +114,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wrappers": {"errors", "lazy", "option_fields", "familiar_names", "envs", "games", ""},
     "cli": {
         *("errors", "files", "familiar_names", "device", "games", "", "envs", "agents", "bench"),
-        *("check", "watch", "datasets"),
+        *("check", "watch", "datasets", "zoo"),
     },
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "lazy"},
     "roms": {"errors", "games"},
+    "zoo": {"errors"},
     "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
 }
 

@@ -272,7 +272,7 @@ def test_every_module_of_networks_and_losses_has_a_line() -> None:
 
 
 def test_the_pages_of_commands_and_examples_have_all() -> None:
-    commands = {row[0].split("`")[1].split()[1] for row in rows_of("docs/command_line.md")[2:13]}
+    commands = {row[0].split("`")[1].split()[1] for row in rows_of("docs/command_line.md")[2:14]}
     help_text = subprocess.run(
         [sys.executable, "-m", "cule.cli", "--help"], capture_output=True, text=True, check=True
     ).stdout

@@ -82,7 +82,7 @@ DESCRIBED_ELSEWHERE = {
     "GymOptions": {"mode", "difficulty", "obs_type", "frameskip", "max_num_frames_per_episode"},
     "Config": {"num_envs", "mode", "difficulty"},  # of EnvPool
     "MultiAgentOptions": {"game", "mode", "noop_max"},
-    "AgentConfig": {"game", "num_envs", "mode", "difficulty", "obs_type"},
+    "AgentConfig": {"action_delay", "game", "num_envs", "mode", "difficulty", "obs_type"},
     "ApexConfig": {"num_envs"},
     "StorageOptions": {"num_envs"},
     "BenchOptions": {"num_envs"},

@@ -212,6 +212,16 @@ def test_several_games(closing) -> None:
         pure_step(states[:2], actions[0, :2])
 
 
+def test_snapshots_of_environments_with_delays_of_their_own(closing) -> None:
+    env = closing(cule.AtariVectorEnv("pong", 3, action_delay=[0, 3, 9], num_threads=1))
+    pure_reset, _ = env.xla_pure()
+    with pytest.raises(cule.InvalidArgumentError, match="the last dimension must be 3"):
+        pure_reset(jnp.array([1, 1]))
+    states, _ = pure_reset(4)
+    env.reset(seed=4)
+    np.testing.assert_array_equal(states, env.get_state())
+
+
 @pytest.mark.parametrize("form", ["xla", "xla_pure"])
 def test_continuous_actions(closing, form: str) -> None:
     ours, theirs = make_pair(closing, "breakout", 2, **SHORT, continuous=True)

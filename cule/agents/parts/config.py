@@ -44,6 +44,7 @@ class AgentConfig(GameOptions):
     """Difficulty switches; none: the default of the game."""
 
     action_delay: Annotated[int, Bounds(0, MAX_ACTION_DELAY)] = 0
+    """Emulated frames between an action and its effect."""
 
     rom_path: str = ""
     """ROM file of your own; empty: the ROM of the game is searched."""

@@ -50,7 +50,7 @@ from cule.agents.parts.timer import PhaseTimer
 from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
-from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, name_rows, read_floats, reads_blocks
+from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, read_floats, reads_blocks
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -177,6 +177,8 @@ class Setup:
                     read_floats(network)
                 elif self.obs_dtype == torch.int16:
                     read_floats(network, OBJECT_SCALE)
+                    from cule.nets import name_rows
+
                     layout = getattr(self.env, "objects_layout", None)
                     if layout is not None and len(layout.slots) == 1:
                         (slots,) = layout.slots.values()

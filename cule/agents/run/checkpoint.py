@@ -318,7 +318,11 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint of a path: the file itself, or the newest one in the folder of a run."""
+    """The file of a path, the newest one in the folder of a run, or that of ``zoo:NAME``."""
+    if str(path).startswith("zoo:"):  # imported only then
+        from cule.zoo import PREFIX, find_weights
+
+        return find_weights(str(path).removeprefix(PREFIX))
     found = last_checkpoint(path) if path.is_dir() else path
     if found is None:
         raise InvalidArgumentError(f"CHECKPOINT is {shown(str(path))}, a folder without a run")

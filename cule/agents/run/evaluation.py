@@ -265,10 +265,8 @@ def _play(
     obs, _ = env.reset(seed=seed)
     continuous = agent.config.continuous
     stacks = make_stacks(env, obs, continuous=continuous, device=agent.setup.device)
-    device = agent.setup.env_device
-    shape = (env.num_envs, each)
-    returns, lengths = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
-    finished = torch.zeros(env.num_envs, dtype=torch.int64, device=device)
+    returns, lengths = torch.zeros(2, env.num_envs, each)
+    finished = torch.zeros(env.num_envs, dtype=torch.int64)
     playing = torch.arange(env.num_envs, device=agent.setup.device)
     for number in count(1):
         obs = stacks.observe()
@@ -278,17 +276,19 @@ def _play(
         # Environments that have finished play no-ops, for which no network is needed.
         actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
         actions[playing] = chosen
-        step = env.step_frames(actions.to(device))
+        step = env.step_frames(actions.to(agent.setup.env_device))
         stacks.append(actions, step)
         if on_frames is not None:
             on_frames(step.frame)
+        device = step.terminated.device  # of a user's environments, whatever their options say
+        returns, lengths, finished = returns.to(device), lengths.to(device), finished.to(device)
         ended = (step.terminated | step.truncated) & (finished < each)
         place = finished.clamp(max=each - 1).unsqueeze(1)
         for table, value in ((returns, step.episode_return), (lengths, step.episode_length)):
             now = torch.where(ended, value.to(table.dtype), table.gather(1, place).squeeze(1))
             table.scatter_(1, place, now.unsqueeze(1))
         finished += ended
-        if number % _STEPS_BETWEEN_READS[device.type] == 0:
+        if number % _STEPS_BETWEEN_READS.get(device.type, 1) == 0:
             playing = torch.nonzero(finished < each).flatten().to(agent.setup.device)
             if not len(playing):
                 break

@@ -232,8 +232,9 @@ class RunLog:
 
     def close(self) -> None:
         """Flush TensorBoard, and end the runs of trackers."""
-        for tracker in self._trackers:
-            tracker.close()
+        with contextlib.ExitStack() as stack:  # one that fails keeps no other open
+            for tracker in self._trackers:
+                stack.callback(tracker.close)
 
 
 @functools.cache

@@ -10,7 +10,8 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from cule.agents.a2c import A2C
@@ -18,11 +19,12 @@ from cule.agents.apex import ApexDQN
 from cule.agents.apex_dpg import ApexDPG
 from cule.agents.dqn import DQN, IQN, Rainbow
 from cule.agents.parts.config import AgentConfig
-from cule.agents.parts.envs import FrameEnv
+from cule.agents.parts.envs import FrameEnv, make_env
 from cule.agents.parts.learner import Learner
 from cule.agents.ppo import PPO
 from cule.agents.pqn import PQN
-from cule.agents.run.checkpoint import PolicyState, load_weights
+from cule.agents.run.checkpoint import PolicyState, find_checkpoint, load_weights
+from cule.agents.run.weights import read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.agents.vtrace import VTrace
 from cule.envs import MultiAgentVectorEnv
@@ -161,6 +163,45 @@ def load_to_play(
     make: Any = agent_class or AGENTS[content["algorithm"]]  # a protocol has no constructor
     agent: Learner = make(config, env)
     load_weights(agent, content)
+    return agent
+
+
+def load(path: str | os.PathLike[str], *, num_envs: int = 0, device: str = "cpu") -> Learner:
+    """Load a trained agent to play, with `Learner.predict` and `Learner.evaluate`.
+
+    Args:
+        path: A checkpoint, a file of weights, the folder of a run, or ``zoo:NAME``.
+        num_envs: Number of its environments; with several players, of seats. 0: one of each game,
+            or a seat for each player.
+        device: Device of the network.
+
+    Returns:
+        The agent; its `setup.env` are environments with the options of training.
+
+    Raises:
+        CheckpointNotFoundError: There is no such file.
+        CheckpointError: The file holds no agent, or is damaged.
+        InvalidArgumentError: The zoo has no agent of this name, or the folder no run.
+        MissingPackageError: cule-zoo or safetensors is not installed.
+
+    Example:
+        >>> from cule.agents import load
+        >>> agent = load("zoo:pong-objects", num_envs=8)
+        >>> obs, info = agent.setup.env.reset(seed=0)
+        >>> agent.predict(obs).shape
+        torch.Size([8])
+    """
+    content = read_to_play(find_checkpoint(Path(path)))
+    changes = {"device": device, "env_device": "", "decorrelate_steps": 0}
+    config = checkpoint_config(content, **changes)
+    least = max(config.num_players, config.game.count(",") + 1)
+    env = make_env(replace(config, num_envs=num_envs or least))
+    try:
+        agent = load_to_play(content, env, device)
+    except BaseException:
+        env.close()
+        raise
+    agent.network.eval()
     return agent
 
 

@@ -275,8 +275,12 @@ class Run:
             **dataclasses.asdict(self.agent.config),
             "run": {k: v for k, v in run.items() if k not in ("out", "resume", "seeds")},
         }
-        trackers = make_trackers(self.options.track, self.folder, config)
-        self._log = RunLog(self.folder, config, until_step=self._until_step, trackers=trackers)
+        with contextlib.ExitStack() as stack:
+            trackers = make_trackers(self.options.track, self.folder, config)
+            for tracker in trackers:
+                stack.callback(tracker.close)
+            self._log = RunLog(self.folder, config, until_step=self._until_step, trackers=trackers)
+            stack.pop_all()  # it closes them
         remove_leftovers(self.folder)
         remove_leftovers(self.folder / "checkpoints")
         (self.folder / "time_to_score.json").unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Weights of trained agents, which `cule.zoo` describes and finds."""
