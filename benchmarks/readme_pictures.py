@@ -1,6 +1,7 @@
-"""Makes the pictures of README.md: ``python -m benchmarks.readme_pictures``.
+"""Makes pictures of the documentation: ``python -m benchmarks.readme_pictures``.
 
 * ``docs/images/environments.png``: all games as one batch under random play, animated.
+* ``docs/images/agents.png``: agents of the zoo at play, animated.
 * ``docs/images/speed.svg``: speed over that of other libraries, a dot for each game, from
   ``benchmarks/results/bench-57-games.json``.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
+from cule.agents import load
 from cule.envs.png import encode_animation, encode_indexed_png
 from cule.games import list_games
 
@@ -25,6 +27,13 @@ RESULTS = ROOT / "benchmarks" / "results" / "bench-57-games.json"
 
 #: Columns of the animation, its frames, the steps of random play before it, and lines of a screen.
 COLUMNS, FRAMES, STEPS, LINES = 13, 60, 150, 210
+
+#: Agents that are shown, in two rows, and the steps that they play before.
+AGENTS = (
+    *("breakout-objects", "pong-pixels", "boxing-objects"),
+    *("asterix-objects", "freeway-objects", "space_invaders-objects"),
+)
+AGENT_STEPS = 160
 
 #: Label: ratio in the records.
 PEERS = {
@@ -58,6 +67,26 @@ def animation_of_batch() -> bytes:
             rows = [small[first : first + COLUMNS] for first in range(0, len(small), COLUMNS)]
             frames.append(np.vstack([np.hstack(row) for row in rows]))
     env.close()
+    colours, indices = indexed(np.stack(frames))
+    return encode_animation(indices, colours, milliseconds=67)
+
+
+def animation_of_agents() -> bytes:
+    """A PNG file: screens of agents, step by step."""
+    agents = [load(f"zoo:{name}") for name in AGENTS]
+    envs: list[Any] = [agent.setup.env for agent in agents]
+    seen = [env.reset(seed=0)[0] for env in envs]
+    frames = []
+    for step in range(AGENT_STEPS + FRAMES):
+        seen = [
+            env.step(agent.predict(obs))[0]
+            for agent, env, obs in zip(agents, envs, seen, strict=True)
+        ]
+        if step >= AGENT_STEPS:
+            screens = [env.screens("rgb")[0][:LINES] for env in envs]
+            frames.append(np.vstack([np.hstack(screens[:3]), np.hstack(screens[3:])]))
+    for env in envs:
+        env.close()
     colours, indices = indexed(np.stack(frames))
     return encode_animation(indices, colours, milliseconds=67)
 
@@ -141,9 +170,10 @@ def speed_plot(results: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Write them."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     (IMAGES / "environments.png").write_bytes(animation_of_batch())
+    (IMAGES / "agents.png").write_bytes(animation_of_agents())
     (IMAGES / "speed.svg").write_text(speed_plot(json.loads(RESULTS.read_text())))
 
 

@@ -80,6 +80,15 @@ def test_the_animation_is_small_and_shows_every_game_moving() -> None:
     assert all(len(np.unique(tile)) > 1 for tile in tiles[0].reshape(-1, 105, 80))
 
 
+def test_the_animation_of_agents_shows_each_at_play() -> None:
+    data = (readme_pictures.IMAGES / "agents.png").read_bytes()
+    assert len(data) <= 1_000_000
+    frames = decode_animation(data)
+    assert frames.shape == (readme_pictures.FRAMES, 420, 480)
+    tiles = frames.reshape(len(frames), 2, 210, 3, 160).swapaxes(2, 3)
+    assert (tiles != tiles[:1]).any(axis=(0, 3, 4)).all()
+
+
 def test_an_animation_holds_its_frames() -> None:
     rng = np.random.default_rng(0)
     frames = rng.integers(3, size=(5, 4, 6)).astype(np.uint8)
