@@ -53,6 +53,7 @@ class DrawnAnew:
             game_index=np.zeros(1, np.int32),
             modes=plan.modes[one],
             difficulties=plan.difficulties[one],
+            action_delays=plan.action_delays[one],
             modifications=plan.modifications[one],
             num_modifications=plan.num_modifications[one],
         )
