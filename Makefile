@@ -61,8 +61,8 @@ test-all: test
 	$(BIN)/python -m pytest -n 2 -m 'long and not slow and not learn' --require $(REQUIRED) --fake-cuda
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest -m 'not slow and not learn' tests/integrations tests/examples \
-	  tests/gpu/test_xla.py --fake-cuda \
+	$(INTEGRATIONS)/bin/python -m pytest -n 2 --dist loadgroup -m 'not slow and not learn' \
+	  tests/integrations tests/examples tests/gpu/test_xla.py --fake-cuda \
 	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
 
 bench: $(VENV)/installed-dev

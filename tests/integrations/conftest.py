@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,13 @@ import pytest
 for _name in ("py_gcs_connect_timeout_s", "gcs_server_request_timeout_seconds"):
     os.environ.setdefault(f"RAY_{_name}", "200")
 os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "200")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, and those that start Ray out of each other's way."""
+    for item in items:
+        starts_ray = re.search("_ray|rllib", item.nodeid, re.IGNORECASE)
+        item.add_marker(pytest.mark.xdist_group("ray" if starts_ray else item.path.name))
 
 
 @pytest.fixture
