@@ -1,4 +1,4 @@
-"""Trained agents: ``zoo:NAME`` wherever a checkpoint is taken.
+"""Trained agents: ``zoo:NAME`` in place of a checkpoint, to play.
 
 ``cule/zoo.json`` holds a card for each: how it was trained, its scores, and the checksum of its
 weights. The weights are in the package cule-zoo, the folder ``zoo`` of the repository.

@@ -121,7 +121,7 @@ def test_actions_come_late(game: str, delays: list[int], options: dict[str, Any]
 
 @pytest.mark.parametrize("thought", long_except([1, 3, 6], 3))
 def test_time_to_think(thought: int) -> None:
-    """While an agent thinks for some frames, its previous action goes on."""
+    """While an agent thinks for some frames, its previous action stays in effect."""
     env = cule.AtariVectorEnv(
         "seaquest", 1, frameskip=SKIP + thought, action_delay=thought, use_fire_reset=False, **PLAIN
     )
