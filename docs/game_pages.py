@@ -162,7 +162,9 @@ def _facts(game: str, rules: GameRules) -> list[tuple[str, str]]:
         ("screen", f"160 x {rom.screen_height}"),
     ]
     if rewards_of_others:
-        facts.append(("scores", "random {}, human {}".format(*rewards_of_others)))
+        random, human, record = rewards_of_others
+        known = f", world record of people {float(record):,.0f}" if record else ""
+        facts.append(("scores", f"random {random}, human {human}{known}"))
     if game in load_multiplayer():
         modes = load_multiplayer()[game].modes
         players = [f"{count} in modes {_numbers(modes[count])}" for count in sorted(modes)]
@@ -253,9 +255,10 @@ def _first_lives() -> dict[str, int]:
 
 
 @cache
-def _human_scores() -> dict[str, tuple[str, str]]:
+def _human_scores() -> dict[str, tuple[str, str, str]]:
     with (ROOT / "cule/agents/data/human_scores.csv").open(newline="") as file:
-        return {row["game"]: (row["random"], row["human"]) for row in csv.DictReader(file)}
+        rows = csv.DictReader(file)
+        return {row["game"]: (row["random"], row["human"], row["record"]) for row in rows}
 
 
 @cache

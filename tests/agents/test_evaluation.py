@@ -120,6 +120,7 @@ def test_numbers() -> None:
     assert (result.mean, result.median) == (3.0, 2.0)
     assert result.std == pytest.approx(7.0**0.5)
     assert result.human_normalized == pytest.approx((3.0 + 20.7) / 35.3)
+    assert result.record_normalized == pytest.approx((3.0 + 20.7) / 41.7)
     row = result.row()
     assert row["episodes"] == 3
     assert row["length_mean"] == 4.0

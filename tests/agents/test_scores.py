@@ -16,11 +16,18 @@ def test_reference_scores_are_complete() -> None:
     known = scores.reference_scores()
     assert len(known) == 57
     assert set(known) <= set(list_games())
-    for game, (random, human) in known.items():
+    for game, (random, human, record) in known.items():
         assert human > random, game
         assert scores.human_normalized(game, human) == pytest.approx(1.0)
         assert scores.human_normalized(game, random) == pytest.approx(0.0)
-    assert known["pong"] == (-20.7, 14.6)
+        assert (record is None) == (game == "surround")
+        if record is not None:
+            assert record > human, game
+            assert scores.record_normalized(game, record) == pytest.approx(1.0)
+            assert scores.record_normalized(game, random) == pytest.approx(0.0)
+    assert known["pong"] == (-20.7, 14.6, 21.0)
+    assert scores.record_normalized("surround", 1.0) is None
+    assert scores.record_normalized("adventure", 1.0) is None
     with pytest.raises(InvalidArgumentError, match="human score"):
         scores.human_normalized("adventure", 1.0)
 

@@ -90,6 +90,8 @@ def test_the_report_holds_scores_aggregates_and_curves(
     assert float(rows[0]["std"]) == pytest.approx(35.3 / math.sqrt(2), rel=1e-5)
     assert float(rows[0]["human_normalized"]) == pytest.approx(0.5)  # of 1 and 0
     assert float(rows[1]["human_normalized"]) == pytest.approx(1.0)
+    assert float(rows[0]["record_normalized"]) == pytest.approx((-3.05 + 20.7) / 41.7, rel=1e-5)
+    assert (rows[0]["record"], rows[1]["record"]) == ("21.0", "864.0")
     aggregates = {row["aggregate"]: row for row in read_csv(out / "aggregates.csv")}
     assert float(aggregates["median"]["value"]) == pytest.approx(0.75)
     assert float(aggregates["iqm"]["value"]) == pytest.approx(1.0)  # of 0 1 1 1 the middle two

@@ -276,6 +276,8 @@ def _play_episodes(
     )
     normalized = result.human_normalized
     human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"
+    if result.record_normalized is not None:
+        human += f", {result.record_normalized:.1%} of the human world record"
     modified = f" ({config.modifications})" if config.modifications else ""
     return result, {
         "line": f": {result.game}{modified}, {agent.name} after {agent.steps} steps, protocol "

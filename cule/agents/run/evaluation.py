@@ -28,7 +28,12 @@ from torch import Tensor
 
 from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
 from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
-from cule.agents.run.scores import human_normalized, mean_change, reference_scores
+from cule.agents.run.scores import (
+    human_normalized,
+    mean_change,
+    record_normalized,
+    reference_scores,
+)
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
 from cule.envs import Action, AtariVectorEnv
 from cule.envs.options import PRESETS
@@ -104,16 +109,22 @@ class Evaluation:
         """0 is random play and 1 human play; None for games without reference scores."""
         return human_normalized(self.game, self.mean) if self.game in reference_scores() else None
 
+    @property
+    def record_normalized(self) -> float | None:
+        """0 is random play and 1 the human world record; None for games without one."""
+        return record_normalized(self.game, self.mean)
+
     def row(self) -> dict[str, float | int | str]:
         """The result as a row of a log."""
-        normalized = self.human_normalized
+        human, record = self.human_normalized, self.record_normalized
         return {
             "protocol": self.protocol,
             "episodes": len(self.returns),
             "mean": self.mean,
             "median": self.median,
             "std": self.std,
-            "human_normalized": float("nan") if normalized is None else normalized,
+            "human_normalized": float("nan") if human is None else human,
+            "record_normalized": float("nan") if record is None else record,
             "length_mean": float(np.mean(self.lengths)),
         }
 

@@ -1,6 +1,9 @@
 """Scores relative to random and human play, and their aggregates over games.
 
-Random and human scores are in `cule/agents/data/human_scores.csv` (57 games, with sources).
+Random and human scores and human world records are in `cule/agents/data/human_scores.csv` (57
+games, with sources; no record of surround). Toromanoff, Wirbel and Moutarde 2019 ("Is Deep
+Reinforcement Learning Really Superhuman on Atari?") collected the records, which people set on
+consoles and emulators, in games of any length.
 
 Atari-5 is Aitchison, Sweetser and Hutter 2023 ("Atari-5: Distilling the Arcade Learning Environment
 down to five games"): a regression from the scores in five games to the median of all 57, with a
@@ -44,6 +47,9 @@ class ReferenceScores(NamedTuple):
     human: float
     """Score of a professional game tester."""
 
+    record: float | None
+    """Human world record; None if unknown."""
+
 
 class Interval(NamedTuple):
     """An aggregate and its 95 % bootstrap interval."""
@@ -58,20 +64,30 @@ def reference_scores() -> Mapping[str, ReferenceScores]:
     """The reference scores by game."""
     text = files("cule.agents").joinpath("data/human_scores.csv").read_text()
     return {
-        row["game"]: ReferenceScores(float(row["random"]), float(row["human"]))
+        row["game"]: ReferenceScores(
+            float(row["random"]),
+            float(row["human"]),
+            float(row["record"]) if row["record"] else None,
+        )
         for row in csv.DictReader(text.splitlines())
     }
 
 
 def human_normalized(game: str, score: float) -> float:
-    """``(score - random) / (human - random)``."""
+    """Return ``(score - random) / (human - random)``."""
     known = reference_scores()
     if game not in known:
         raise InvalidArgumentError(
             f"game is {shown(game)}, which has no human score; it must be one of {', '.join(known)}"
         )
-    random, human = known[game]
+    random, human, _ = known[game]
     return (score - random) / (human - random)
+
+
+def record_normalized(game: str, score: float) -> float | None:
+    """Return ``(score - random) / (record - random)``; None for a game without a record."""
+    random, _, record = reference_scores().get(game, ReferenceScores(0.0, 0.0, None))
+    return None if record is None else (score - random) / (record - random)
 
 
 def interquartile_mean(scores: Sequence[float] | NDArray[np.float64]) -> float:

@@ -32,6 +32,7 @@ from cule.agents.run.scores import (
     aggregate,
     human_normalized,
     performance_profile,
+    record_normalized,
     reference_scores,
 )
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
@@ -177,13 +178,16 @@ def write_report(folder: Path) -> Results:
     return results
 
 
-SCORE_COLUMNS = ("game", "seeds", "mean", "std", "human_normalized", "random", "human")
+SCORE_COLUMNS = (
+    *("game", "seeds", "mean", "std", "human_normalized", "random", "human"),
+    *("record_normalized", "record"),
+)
 
 
 def _score_rows(games: Iterable[GameScores]) -> Iterable[tuple[object, ...]]:
     for game in games:
-        random, human = reference_scores().get(game.game, ("", ""))
-        shown = game.normalized
+        random, human, record = reference_scores().get(game.game, ("", "", None))
+        shown, of_record = game.normalized, record_normalized(game.game, game.mean)
         yield (
             game.game,
             len(game.scores),
@@ -191,6 +195,8 @@ def _score_rows(games: Iterable[GameScores]) -> Iterable[tuple[object, ...]]:
             "" if shown is None else f"{np.mean(shown):.6g}",
             random,
             human,
+            "" if of_record is None else f"{of_record:.6g}",
+            "" if record is None else record,
         )
 
 
@@ -206,7 +212,7 @@ def latex_table(results: Results) -> str:
     ]
     for game in results.games:
         name = game.game.replace("_", r"\_")
-        random, human = reference_scores().get(game.game, ("--", "--"))
+        random, human, _ = reference_scores().get(game.game, ("--", "--", None))
         spread = "" if math.isnan(game.deviation) else rf" $\pm$ {game.deviation:.1f}"
         shown = game.normalized
         share = "--" if shown is None else rf"{100 * float(np.mean(shown)):.0f}\,\%"
