@@ -1,5 +1,5 @@
 // tests/mutation/plays.cpp: plays the ROM files that are named; prints a digest for each of what a
-// player can see: RAM, picture and sound after every frame.
+// player can see: RAM, picture, sprites and sound after every frame.
 //
 //     plays FRAMES FILE [FRAMES FILE]...
 //
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "console/sprites.hpp"
 #include "obs/palette.hpp"
 #include "rig.hpp"
 #include "tia/sound.hpp"
@@ -28,6 +29,8 @@
 using namespace cule;
 
 namespace {
+
+constexpr u32 kSpriteRows = 24;  // some programs have more
 
 struct Digest {  // FNV-1a
   u64 value = 0xCBF29CE484222325ULL;
@@ -92,16 +95,20 @@ u64 play(const CartridgeImage& image, u32 number, u32 frames) {
   Player player(image, properties.format);
   SoundGenerator sound;
   u8 samples[kSoundSamples];
+  SpriteMemory sprite_memory;
+  i16 sprites[kSpriteRows][kSpriteColumns];
   Digest digest;
   u8 pressed = 0;
   for (u32 frame = 0; frame < frames; ++frame) {
     if (frame % 5 == 0) pressed = u8(random.next() >> 8);
     fuzz::set_inputs(rig.state(), properties, pressed);
     player.run(rig.console(), digest, frame % 2 != 0);
+    write_sprites(rig.console(), sprite_memory, kSpriteRows, sprites[0]);
     const Bytes rows = rig.picture(rig.state().picture.current, colors.value);
     generate_sound(sound, rig.state().tia.audio, samples);
     digest.add(rig.state().ram, kRamBytes);
     digest.add(rows.data(), rows.size());
+    digest.add(sprites, sizeof sprites);
     digest.add(samples, sizeof samples);
   }
   return digest.value;
