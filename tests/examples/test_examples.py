@@ -22,6 +22,10 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
     "go_explore.py": ("--num-envs 32 --rounds 3 --steps 5 --out {folder}", ()),
     "gymnasium_loop.py": ("--steps 60", ()),
     "jax_scan.py": ("--candidates 4 --envs-each 2 --steps 20 --generations 2", ("jax",)),
+    "offline.py": (
+        "{folder}/pong.cule --method cql --epochs 1 --episodes 2 --max-frames 200",
+        ("torch",),
+    ),
     "openenv_server.py": ("--steps 20", ("openenv",)),
     "own_rom.py": ("--steps 50 --out {folder}", ()),
     "ppo.py": ("--num-envs 4 --num-steps 8 --total-steps 64", ("torch",)),
@@ -37,6 +41,9 @@ SHORT: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "torchrl_dqn.py": ("--num-envs 4 --steps 192 --replay-size 100 --batch-size 32", ("torchrl",)),
 }
+
+#: Arguments of Python before an example, for a file that it needs.
+BEFORE = {"offline.py": "-m cule.cli record --game pong --steps 600 --out {folder}/pong.cule"}
 
 #: Examples that run in a second or two, without torch.
 QUICK = ("beam_search.py", "go_explore.py", "gymnasium_loop.py", "own_rom.py", "several_games.py")
@@ -75,6 +82,8 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
             pytest.skip(f"{module} is not installed; make test-integrations runs this")
     warnings = [] if WARN & set(needed) else ["-W", "error"]
     words = arguments.format(folder=tmp_path).split()
+    if name in BEFORE:
+        run(*BEFORE[name].format(folder=tmp_path).split())
     assert run(*warnings, str(EXAMPLES / name), *words)
 
 

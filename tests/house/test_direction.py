@@ -174,6 +174,7 @@ SCRIPTS: dict[str, set[str]] = {
     },
     "examples": {
         "cule",
+        "cule.datasets",
         "cule.replay",
         "cule.roms",
         "cule.search",

@@ -44,12 +44,13 @@ FOLDER = ROOT / "tests" / "mutation"
 UNIT_TESTS = ("test_riot.py", "test_tia.py", "test_tia_frames.py", "test_tia_motion.py")
 FRAMES = 60
 FRAMES_OF_UNIT_TESTS = 4
-PROGRAMS_PER_KIND = 8
+#: Random programs of each cartridge type, and of the plainest one, as in test_random_programs.py.
+PROGRAMS_PER_KIND, PLAIN_PROGRAMS = 8, 100
 LEAST_SHARE = 0.95
 LIMIT_S = 60  # of an image
 COLUMNS = ("file", "line", "column", "old", "new", "verdict", "image", "seconds")
-#: The plain interpreter; and translated code with incremental rendering.
-BUILDS: tuple[tuple[str, ...], ...] = ((), ("-DCULE_HOST", "-pthread"))
+#: The plain interpreter, without vectors; and translated code with incremental rendering.
+BUILDS: tuple[tuple[str, ...], ...] = (("-DCULE_PLAIN",), ("-DCULE_HOST", "-pthread"))
 # Not optimised, and nothing inlined by force, because compiling takes most of the time.
 COMPILE = (
     *("-std=c++17", "-ffp-contract=off", "-O0", "-w", "-D__SANITIZE_ADDRESS__"),
@@ -77,11 +78,13 @@ def unit_test_programs(folder: Path) -> list[Path]:
     return paths
 
 
-def parity_programs(folder: Path, per_kind: int = PROGRAMS_PER_KIND) -> list[Path]:
+def parity_programs(
+    folder: Path, per_kind: int = PROGRAMS_PER_KIND, plain: int = PLAIN_PROGRAMS
+) -> list[Path]:
     """Random programs, and the games that are here."""
     paths = []
-    for seed in range(per_kind):
-        for kind in CARTRIDGES:
+    for kind in CARTRIDGES:
+        for seed in range(plain if kind == "4K" else per_kind):
             for writer in (random_image, random_bytes_image, random_start_image):
                 path = folder / f"{kind}-{seed}-{writer.__name__}.bin"
                 path.write_bytes(writer(seed, kind))

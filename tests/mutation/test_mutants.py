@@ -39,7 +39,7 @@ def test_a_mutant_is_killed(tmp_path: Path) -> None:
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    runner = Runner(tmp_path, compiler, parity_programs(tmp_path, per_kind=1)[:3])
+    runner = Runner(tmp_path, compiler, parity_programs(tmp_path, per_kind=1, plain=1)[:3])
     mutant = next(m for m in MUTANTS if m.file == "riot/timer.hpp" and m.old == "-")
     assert runner.verdict_of(mutant)[0] == "killed"
     assert runner.verdict_of(replace(mutant, new=mutant.old)) == ("survived", "")
