@@ -35,7 +35,7 @@ class PQNConfig(AgentConfig):
     fire_after_life_loss: bool = True
 
     network: str = "nature"
-    """Torso with layer normalization: nature, nature32, nips, small (for CPUs), hadamax; mlp, also
+    """Torso with layer normalization: nature, nature32, nips, small (for CPUs); mlp, also
     for RAM."""
 
     initialization: str = "he"

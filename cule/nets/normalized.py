@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError, shown
-from cule.nets.hadamax import hadamax_body
 from cule.nets.heads import HeadLinear
 from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
-from cule.nets.torsos import ByteConv2d, Torso, channels_last, convolutional_body, linear_body
+from cule.nets.torsos import Torso, channels_last, convolutional_body, linear_body
 
 #: Torsos that have a normalized form, in addition to "mlp".
-NORMALIZED = ("nature", "nature32", "nips", "small", "hadamax")
+NORMALIZED = ("nature", "nature32", "nips", "small")
 
 
 class NormalizedQNetwork(Torso):
@@ -39,10 +38,7 @@ class NormalizedQNetwork(Torso):
         if torso == "mlp":
             body = linear_body(example.numel(), 2, normalized=True)
         elif torso in NORMALIZED and len(obs_shape) == 3:
-            if torso == "hadamax":
-                body = hadamax_body(ByteConv2d, obs_shape)
-            else:
-                body = convolutional_body(torso, obs_shape, normalized=True)
+            body = convolutional_body(torso, obs_shape, normalized=True)
         else:
             allowed = (*NORMALIZED, "mlp") if len(obs_shape) == 3 else ("mlp",)
             raise InvalidArgumentError(

@@ -6,8 +6,6 @@ small       16 6x6/3, 32 4x4/2, linear 256; for 42 x 42 observations, on CPUs
 nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
-hadamax     Kooi et al. 2025: products of parallel convolutions, 32 8x8, 64 4x4, 64 3x3, stride 1,
-            layer normalization, maxima over 4x4/4, 2x2/2, 3x3/1, linear 512; for GPUs
 vector      linear 128 and ReLU; for RAM and other vectors
 mlp         flatten, linear 128 twice; for small images and tests
 relations   rows, movements and distances of objects, linear 128 twice; for objects
@@ -32,7 +30,6 @@ TORSOS = (
     "small",
     "impala",
     "impala2",
-    "hadamax",
     "vector",
     "mlp",
     "relations",
@@ -214,10 +211,6 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
         )
     if name in _CONVOLUTIONS:
         body = convolutional_body(name, obs_shape)
-    elif name == "hadamax":
-        from cule.nets.hadamax import hadamax_body
-
-        body = hadamax_body(ByteConv2d, obs_shape)
     else:
         channels, rows, columns = obs_shape
         body = _impala(channels, 2 if name == "impala2" else 1, rows, columns)

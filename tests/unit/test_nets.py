@@ -32,12 +32,6 @@ def size_of(module: torch.nn.Module) -> int:
         ("nature32", 512, 8_224 + 32_832 + 18_464 + 803_328),
         ("nips", 256, 4_112 + 8_224 + 663_808),
         ("impala", 256, 592 + 9_280 + 4_640 + 36_992 + 9_248 + 36_992 + 991_488),
-        # two branches of each convolution with its normalization, and the linear layer with its own
-        (
-            "hadamax",
-            512,
-            2 * (8_224 + 64) + 2 * (32_832 + 128) + 2 * (36_928 + 128) + 3_965_440 + 1_024,
-        ),
         ("mlp", 128, 28_224 * 128 + 128 + 128 * 128 + 128),
     ],
 )
@@ -46,53 +40,6 @@ def test_torsos(name: str, features: int, parameters: int) -> None:
     assert torso(pictures()).shape == (3, features)
     assert torso.num_features == features
     assert size_of(torso) == parameters
-
-
-def test_hadamax_against_loops() -> None:
-    """Padding, normalization over channels, product and maximum, in float64."""
-    torso = nets.make_torso("hadamax", (2, 9, 9))
-    obs = torch.randint(0, 256, (1, 2, 9, 9), generator=torch.Generator().manual_seed(1))
-    x = obs.double() / 255
-    sizes = (8, 4, 4), (4, 2, 2), (3, 3, 1)
-    for block, (kernel, window, stride) in zip(torso.body, sizes, strict=False):
-        rows = x.shape[-1]
-        before = (kernel - 1) // 2
-        branches = []
-        for conv, norm, _ in block.branches:
-            weight, bias = conv.weight.double(), conv.bias.double()
-            out = torch.zeros(len(weight), rows, rows, dtype=torch.float64)
-            for i in range(rows):
-                for j in range(rows):
-                    total = bias.clone()
-                    for di in range(kernel):
-                        for dj in range(kernel):
-                            at = i + di - before, j + dj - before
-                            if min(at) >= 0 and max(at) < rows:
-                                total += weight[:, :, di, dj] @ x[0, :, at[0], at[1]]
-                    total = (total - total.mean()) / (total.var(correction=0) + 1e-6).sqrt()
-                    total = total * norm.weight.double() + norm.bias.double()
-                    cubic = math.sqrt(2 / math.pi) * (total + 0.044715 * total**3)
-                    out[:, i, j] = 0.5 * total * (1 + torch.tanh(cubic))
-            branches.append(out)
-        product = (branches[0] * branches[1]).detach()
-        size = -(-rows // stride)
-        x = torch.zeros(1, len(product), size, size, dtype=torch.float64)
-        shift = ((size - 1) * stride + window - rows) // 2
-        for i in range(size):
-            for j in range(size):
-                top, left = max(i * stride - shift, 0), max(j * stride - shift, 0)
-                ends = i * stride - shift + window, j * stride - shift + window
-                x[0, :, i, j] = product[:, top : ends[0], left : ends[1]].amax((1, 2))
-    flat = torso.body[4](x.flatten(1).float())
-    expected = torch.nn.functional.gelu(torso.body[5](flat), approximate="tanh")
-    torch.testing.assert_close(torso(obs.to(torch.uint8)), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("make", [nets.NormalizedQNetwork, nets.QNetwork])
-def test_heads_on_hadamax(make: type) -> None:
-    assert make((2, 20, 20), 6, torso="hadamax")(pictures()[:, :2, :20, :20]).shape == (3, 6)
-    dueling = nets.QNetwork((2, 20, 20), 6, torso="hadamax", dueling=True)
-    assert dueling(pictures()[:, :2, :20, :20]).shape == (3, 6)
 
 
 def test_nature_network_has_the_published_size() -> None:
@@ -383,7 +330,7 @@ def test_blocks_of_pixels_are_read_as_pixels(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "shape"), [("small", (2, 42, 42)), ("impala", (4, 84, 84)),
-                                             ("hadamax", (4, 84, 84)), ("mlp", (4, 84, 84))])  # fmt: skip
+                                             ("mlp", (4, 84, 84))])  # fmt: skip
 def test_other_networks_read_no_blocks(name: str, shape: tuple[int, ...]) -> None:
     assert not nets.reads_blocks(nets.make_torso(name, shape))
     assert not nets.reads_blocks(nets.ActorCritic((4, 84, 84), 3, normalize_obs=True))

@@ -68,7 +68,7 @@ class AgentConfig(GameOptions):
     """Device of the environments; empty: the device of the network."""
 
     network: str = "nature"
-    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, hadamax, mlp; vector for
+    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, mlp; vector for
     RAM; relations or objects for objects."""
 
     initialization: str = "orthogonal"

@@ -102,7 +102,6 @@ PRESETS: dict[str, Preset] = {
         learning_rate=3e-3, gae_lambda=0.98, clip_range=0.2, clip_values=False,
         total_steps=1_250_000),
     "pqn": _preset("pqn"),
-    "pqn-hadamax": _preset("pqn", network="hadamax"),
     "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
         num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
         q_lambda=0.9, epsilon_end=0.01, total_steps=1_600_000),
