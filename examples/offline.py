@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 import cule
-from cule.datasets import open_dataset
+from cule.datasets import Transitions, open_dataset
 
 parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -42,16 +43,17 @@ returns = [episode.episode_return for episode in dataset.episodes]
 print(dataset, f"mean return {np.mean(returns):.2f}" if returns else "without an episode")
 options = {**dataset.options, **pixels, "max_num_frames_per_episode": args.max_frames}
 env = cule.AtariVectorEnv(dataset.game, args.episodes, output="torch", **options)
+stack = dataset.options["stack_num"]
 
 
-def batches(seed: int):
+def batches(seed: int) -> Iterator[Transitions]:
     """Play the dataset: every transition once, in random order within a window."""
     return dataset.transitions(args.batch_size, window=8192, seed=seed, framework="torch", **pixels)
 
 
 def pixel_statistics() -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and standard deviation of every pixel, ``[S, 42, 42]``."""
-    sums = torch.zeros(3, *env.single_observation_space.shape, dtype=torch.float64)
+    sums = torch.zeros(3, stack, 42, 42, dtype=torch.float64)
     for batch in batches(0):
         obs = batch.obs.double()
         sums += torch.stack([torch.ones_like(obs), obs, obs.square()]).sum(1)
@@ -66,7 +68,6 @@ class Network(nn.Module):
         """Make the layers."""
         super().__init__()
         self.mean, self.std = pixel_statistics()
-        stack = env.single_observation_space.shape[0]
         self.layers = nn.Sequential(
             *(nn.Conv2d(stack, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU()),
             *(nn.Flatten(), nn.Linear(288, 256), nn.ReLU(), nn.Linear(256, len(env.action_set))),
@@ -74,7 +75,8 @@ class Network(nn.Module):
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """Normalize the pixels and apply the layers."""
-        return self.layers((obs - self.mean) / self.std)
+        outputs: torch.Tensor = self.layers((obs - self.mean) / self.std)
+        return outputs
 
 
 network = Network()
@@ -82,13 +84,14 @@ target = copy.deepcopy(network).requires_grad_(False)
 optimizer = torch.optim.Adam(network.parameters(), args.lr)
 
 
-def conservative_loss(outputs: torch.Tensor, batch) -> torch.Tensor:
+def conservative_loss(outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
     """Return the error of Q-learning plus the penalty, whose softmax weighs all actions."""
     values = outputs.gather(1, batch.action[:, None])[:, 0]
     following = target(batch.next_obs).gather(1, network(batch.next_obs).argmax(1, keepdim=True))
     goals = batch.reward.sign() + gamma * ~batch.terminated * following[:, 0]
     penalty = outputs.logsumexp(1) - values
-    return smooth_l1_loss(values, goals.detach()) + args.alpha * penalty.mean()
+    loss: torch.Tensor = smooth_l1_loss(values, goals.detach()) + args.alpha * penalty.mean()
+    return loss
 
 
 @torch.no_grad()
@@ -111,7 +114,7 @@ for epoch in range(args.epochs):
         is_bc = args.method == "bc"
         loss = cross_entropy(outputs, batch.action) if is_bc else conservative_loss(outputs, batch)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(float(loss.detach()))
         updates += 1

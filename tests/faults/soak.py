@@ -1,13 +1,14 @@
 """Use everything for a long time: memory stays flat, and no thread or file is left.
 
-    python -m tests.faults.soak --minutes 10
+    python -m tests.faults.soak --minutes 60 --record benchmarks/results/soak.csv
 
 A lap plays all games once, each in a batch of random size, threads, autoreset mode and colours:
 steps, resets, snapshots moved to another batch, copies, pickles, `send` and `recv`. In each lap
 some games are also served by `cule watch` to viewers that come and go, and the recorded digests of
-ale-py (`tests/golden/traces.json`) are compared. After each lap the resident memory is read. The
-first laps, in which caches fill, do not count; the slope of the others is that of a straight line,
-with its 99 % confidence interval.
+ale-py (`tests/golden/traces.json`) are compared. After each lap the resident memory is read, and a
+row written. Runs add to the record, one piece of a long soak each. The first laps of a piece, in
+which caches fill, do not count; the slope of the others is that of straight lines through the
+pieces, with its 99 % confidence interval.
 
 Exit status 1: a digest differs, a thread or file is left, or memory grows: the interval lies above
 zero, and the growth is more than `MOST_GROWTH` of the memory per hour.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import csv
 import gc
 import http.client
 import json
@@ -27,6 +29,8 @@ import random
 import sys
 import threading
 import time
+from datetime import datetime, timezone
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +49,7 @@ STEPS = 40
 WATCH_EVERY = 13  # games
 DIGEST_EVERY = 4
 MOST_GROWTH = 0.02
+COLUMNS = ("piece", "lap", "seconds", "resident_bytes", "threads", "files", "games_that_differ")
 
 
 def play(game: str, rng: random.Random) -> None:
@@ -108,59 +113,83 @@ def num_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def slope_with_interval(hours: np.ndarray, values: np.ndarray) -> tuple[float, float, float]:
-    """Slope of a straight line through points, and its 99 % confidence interval (normal errors)."""
-    centred = hours - hours.mean()
-    spread = float((centred**2).sum())
-    slope = float((centred * values).sum()) / spread
-    rest = values - values.mean() - slope * centred
-    error = float(np.sqrt((rest**2).sum() / max(len(hours) - 2, 1) / spread))
-    return slope, slope - 2.58 * error, slope + 2.58 * error
+def run_lap(lap: int, rng: random.Random, traces: dict[str, Any]) -> list[str]:
+    """Use every game; return those that differ from ale-py."""
+    wrong = []
+    for number, game in enumerate(list_games()):
+        play(game, rng)
+        if number % WATCH_EVERY == lap % WATCH_EVERY:
+            watch(game, rng)
+        if number % DIGEST_EVERY == lap % DIGEST_EVERY and not is_exact(game, traces):
+            wrong.append(game)
+    return wrong
+
+
+def report(rows: list[dict[str, str]]) -> dict[str, Any]:
+    """The record in numbers: growth of memory within pieces, and what the last laps left."""
+    hours, sizes, first = [], [], []
+    left = {"threads": 0, "files": 0}
+    pieces = [list(laps) for _, laps in groupby(rows, key=lambda row: row["piece"])]
+    long_pieces = [laps[WARM_LAPS - 1 :] for laps in pieces if len(laps) > WARM_LAPS + 1]
+    for warm, *laps in long_pieces:
+        x = np.array([float(row["seconds"]) / 3600 for row in laps])
+        y = np.array([float(row["resident_bytes"]) / 1e6 for row in laps])
+        hours.append(x - x.mean())
+        sizes.append(y - y.mean())
+        first.append(y.mean())
+        for name in left:
+            left[name] = max(left[name], int(laps[-1][name]) - int(warm[name]))
+    x, y = np.concatenate(hours), np.concatenate(sizes)
+    spread = float((x**2).sum())
+    slope = float((x * y).sum()) / spread
+    error = float(np.sqrt(((y - slope * x) ** 2).sum() / max(len(x) - len(hours) - 1, 1) / spread))
+    return {
+        "hours": round(sum(float(laps[-1]["seconds"]) for laps in pieces) / 3600, 2),
+        "pieces": len(pieces),
+        "laps": len(rows),
+        "resident_mb": round(float(np.mean(first)), 1),
+        "mb_per_hour": round(slope, 2),
+        "interval_99": [round(slope - 2.58 * error, 2), round(slope + 2.58 * error, 2)],
+        "threads_left": left["threads"],
+        "files_left": left["files"],
+        "games_that_differ": sorted({g for r in rows for g in r["games_that_differ"].split()}),
+    }
 
 
 def main() -> int:
-    """Run laps until the time is over; print a report as JSON."""
+    """Run laps until the time is over; print a report of the whole record as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="file of the report")
+    parser.add_argument(
+        "--record", type=Path, required=True, help="CSV file that rows are added to"
+    )
     args = parser.parse_args()
-    rng = random.Random(args.seed)
     traces = json.loads(record_golden.TARGET.read_text())["traces"]
+    piece = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    rng = random.Random(piece)
     begin = time.monotonic()
-    laps: list[tuple[float, int]] = []
-    wrong: list[str] = []
-    threads = files = 0
-    while time.monotonic() < begin + 60 * args.minutes or len(laps) < WARM_LAPS + 3:
-        for number, game in enumerate(list_games()):
-            play(game, rng)
-            if number % WATCH_EVERY == len(laps) % WATCH_EVERY:
-                watch(game, rng)
-            if number % DIGEST_EVERY == len(laps) % DIGEST_EVERY and not is_exact(game, traces):
-                wrong.append(game)
-        gc.collect()
-        laps.append((time.monotonic() - begin, resident_bytes()))
-        if len(laps) == WARM_LAPS:
-            threads, files = threading.active_count(), num_files()
-        print(f"lap {len(laps)}: {laps[-1][0]:.0f} s, {laps[-1][1] / 1e6:.1f} MB", file=sys.stderr)
-    hours, sizes = np.array(laps[WARM_LAPS:]).T / [[3600], [1]]
-    slope, low, high = slope_with_interval(hours, sizes)
-    report = {
-        "minutes": round(laps[-1][0] / 60, 1),
-        "laps": len(laps),
-        "resident_mb": round(float(sizes.mean()) / 1e6, 1),
-        "mb_per_hour": round(slope / 1e6, 2),
-        "interval_99": [round(low / 1e6, 2), round(high / 1e6, 2)],
-        "threads_left": threading.active_count() - threads,
-        "files_left": num_files() - files,
-        "games_that_differ": sorted(set(wrong)),
-    }
-    text = json.dumps(report, indent=1)
-    print(text)
-    if args.out:
-        args.out.write_text(text + "\n")
-    grows = low > 0 and slope > MOST_GROWTH * float(sizes.mean())
-    return int(bool(wrong or report["threads_left"] or report["files_left"] or grows))
+    lap = 0
+    with args.record.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if file.tell() == 0:
+            writer.writeheader()
+        while time.monotonic() < begin + 60 * args.minutes or lap < WARM_LAPS + 3:
+            wrong = run_lap(lap, rng, traces)
+            lap += 1
+            gc.collect()
+            seconds = f"{time.monotonic() - begin:.0f}"
+            left = (resident_bytes(), threading.active_count(), num_files(), " ".join(wrong))
+            row = dict(zip(COLUMNS, (piece, lap, seconds, *left), strict=True))
+            writer.writerow(row)
+            file.flush()
+            print(row, file=sys.stderr)
+    with args.record.open(newline="") as file:
+        found = report(list(csv.DictReader(file)))
+    print(json.dumps(found, indent=1))
+    grows = found["interval_99"][0] > 0
+    grows = grows and found["mb_per_hour"] > MOST_GROWTH * found["resident_mb"]
+    is_bad = found["games_that_differ"] or found["threads_left"] or found["files_left"]
+    return int(bool(is_bad or grows))
 
 
 if __name__ == "__main__":
