@@ -19,6 +19,7 @@ from cule.bench import (
     DEFAULT_GAMES,
     DifferentResultsError,
     Engine,
+    RoundOptions,
     compare_engines,
     unavailable_reason,
     versions,
@@ -73,17 +74,12 @@ def main() -> int:
     def keep_screens(engines: dict[str, Engine]) -> None:
         pictures.append(engines["cule-cpu"].env.screens("rgb", np.arange(SHOWN_ENVS)))
 
+    rounds = RoundOptions(
+        num_envs=NUM_ENVS, threads=threads, round_steps=ROUND_STEPS, rounds=ROUNDS
+    )
     for game in DEFAULT_GAMES:
         try:
-            result = compare_engines(
-                game,
-                names,
-                num_envs=NUM_ENVS,
-                threads=threads,
-                round_steps=ROUND_STEPS,
-                rounds=ROUNDS,
-                at_end=keep_screens,
-            )
+            result = compare_engines(game, names, rounds, keep_screens)
         except DifferentResultsError as error:
             print(f"NOT EQUAL to ale-py: {error}", file=sys.stderr)
             return 1

@@ -124,19 +124,50 @@ def digest_of(array: Array) -> str:
     return hashlib.sha256(np.ascontiguousarray(as_numpy(array)).tobytes()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RoundOptions:
+    """How engines are compared."""
+
+    num_envs: int
+    """Environments of each engine."""
+
+    threads: int
+    """CPU threads of each engine."""
+
+    round_steps: int
+    """Steps of a block."""
+
+    rounds: int
+    """Rounds; the digests are taken after as many blocks."""
+
+    seconds: float = 0.0
+    """Minimum duration; further rounds follow until then."""
+
+    seed: int = 0
+    """Seed of environments (environment i gets seed + i), actions and network."""
+
+    network: bool = False
+    """A Nature CNN chooses the actions and is timed; otherwise they are random."""
+
+    network_device: str = ""
+    """Device of the network; empty: the device of an engine's results."""
+
+    async_batch: int = 0
+    """Environments per call of an asynchronous engine; 0: half of them."""
+
+    def __post_init__(self) -> None:
+        """Validate the sizes."""
+        for name in ("num_envs", "threads", "round_steps", "rounds"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(
+                    f"{name} is {getattr(self, name)}; it must be at least 1"
+                )
+
+
 def compare_engines(
     game: str,
     names: Sequence[str],
-    *,
-    num_envs: int,
-    threads: int,
-    round_steps: int,
-    rounds: int,
-    seconds: float = 0.0,
-    seed: int = 0,
-    network: bool = False,
-    network_device: str = "",
-    async_batch: int = 0,
+    options: RoundOptions,
     at_end: Callable[[dict[str, Engine]], None] | None = None,
 ) -> Comparison:
     """Step one game in several engines in interleaved rounds.
@@ -144,33 +175,23 @@ def compare_engines(
     Args:
         game: Name of the game.
         names: Engines; those that cannot play this game are named in `Comparison.absent`.
-        num_envs: Environments of each engine.
-        threads: CPU threads of each engine.
-        round_steps: Steps of a block.
-        rounds: Rounds; the digests are taken after as many blocks.
-        seconds: Minimum duration; further rounds follow until then.
-        seed: Seed of environments (environment i gets seed + i), actions and network.
-        network: A Nature CNN chooses the actions and is timed; otherwise they are random.
-        network_device: Device of the network; empty: the device of an engine's results.
-        async_batch: Environments per call of an asynchronous engine; 0: half of them.
+        options: Sizes, and what chooses the actions.
         at_end: Called with the engines before they are closed.
 
     Raises:
         DifferentResultsError: Engines that must agree returned different arrays.
-        InvalidArgumentError: A size is below one.
         EngineMissingError: No engine can play the game.
         CuleError: Raised by cule's environment.
     """
-    sizes = {"num_envs": num_envs, "threads": threads, "round_steps": round_steps, "rounds": rounds}
-    for argument, value in sizes.items():
-        if value < 1:
-            raise InvalidArgumentError(f"{argument} is {value}; it must be at least 1")
+    num_envs, seed, rounds = options.num_envs, options.seed, options.rounds
     result = Comparison(game, num_envs)
     with contextlib.ExitStack() as stack:
         engines: dict[str, Engine] = {}
         for name in names:
             try:
-                config = EngineConfig(name, game, num_envs, threads, seed, async_batch)
+                config = EngineConfig(
+                    name, game, num_envs, options.threads, seed, options.async_batch
+                )
                 engine = make_engine(config)
             except EngineMissingError as error:
                 result.absent[name] = str(error)
@@ -191,17 +212,19 @@ def compare_engines(
             if run.engine.device != "cpu":
                 check_with_cpu(game, run.engine, actions, run.returned, seed)
                 result.shadowed_steps = len(actions)
-        if network:
+        if options.network:
             for run in trial.runs.values():
-                run.policy = network_policy(run.engine, run.obs, seed=seed, device=network_device)
+                run.policy = network_policy(
+                    run.engine, run.obs, seed=seed, device=options.network_device
+                )
             trial.run_round(NETWORK_WARM_UP_STEPS)
         trial.start_timing(rounds)
-        warm_up = WARM_UP_STEPS + NETWORK_WARM_UP_STEPS * network
-        result.digest_steps = warm_up + rounds * round_steps
+        warm_up = WARM_UP_STEPS + NETWORK_WARM_UP_STEPS * options.network
+        result.digest_steps = warm_up + rounds * options.round_steps
         start = time.perf_counter()
         done = 0
-        while done < rounds or time.perf_counter() < start + seconds:
-            trial.run_round(round_steps, is_timed=True)
+        while done < rounds or time.perf_counter() < start + options.seconds:
+            trial.run_round(options.round_steps, is_timed=True)
             for name, run in trial.runs.items():
                 frames = num_envs * run.num_steps * FRAMESKIP
                 result.add_round(name, frames, run.wall_s, run.cpu_s)

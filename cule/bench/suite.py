@@ -11,7 +11,7 @@ from pathlib import Path
 from cule.bench import machine
 from cule.bench.divergence import measure_divergence
 from cule.bench.engines import EngineMissingError, is_cuda, unavailable_reason
-from cule.bench.interleaved import compare_engines
+from cule.bench.interleaved import RoundOptions, compare_engines
 from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of
 from cule.bench.plots import MISSING_MATPLOTLIB, can_plot, plot_all
@@ -159,9 +159,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
             for name, other in pairs_of(engines)
         ]
         return {**head, **describe_comparison(result, pairs), "agents": configs}
-    result = compare_engines(
-        cell.game,
-        engines,
+    rounds = RoundOptions(
         num_envs=cell.num_envs,
         threads=threads,
         round_steps=options.round_steps,
@@ -172,6 +170,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
         network_device=options.network_device,
         async_batch=options.async_batch,
     )
+    result = compare_engines(cell.game, engines, rounds)
     return {**head, **describe_comparison(result, pairs_of(engines))}
 
 

@@ -114,7 +114,7 @@ def make_kind(
 
 def small_comparison(names: list[str], **keywords: Any) -> interleaved.Comparison:
     given = {"num_envs": 4, "threads": 1, "round_steps": 2, "rounds": 3, **keywords}
-    return interleaved.compare_engines("pong", names, **given)
+    return interleaved.compare_engines("pong", names, interleaved.RoundOptions(**given))
 
 
 class CompilingEnv(CountingEnv):
