@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import readme_pictures
+from benchmarks import readme_pictures, terminal_picture
+from benchmarks.terminal_picture import Row
 from cule.envs.png import encode_animation
 from cule.games import list_games
 
@@ -87,6 +88,31 @@ def test_the_animation_of_agents_shows_each_at_play() -> None:
     assert frames.shape == (readme_pictures.FRAMES, 420, 480)
     tiles = frames.reshape(len(frames), 2, 210, 3, 160).swapaxes(2, 3)
     assert (tiles != tiles[:1]).any(axis=(0, 3, 4)).all()
+
+
+def test_a_terminal_shows_what_was_printed_when_it_was() -> None:
+    events = [(0.0, "$ "), (1.0, "a"), (2.0, "\r\n50 %"), (3.0, "\r100 %\r\n"), (3.0, "<end>")]
+    rows = terminal_picture.rows_of(events)
+    assert rows == [
+        Row(0, "$", 0.0, 1.0),
+        Row(1, "50 %", 2.0, 3.0),
+        Row(0, "$ a", 1.0, None),
+        Row(1, "100 %", 3.0, None),
+        Row(2, "<end>", 3.0, None),
+    ]
+    texts = list(ElementTree.fromstring(terminal_picture.svg_of(rows)).iter(f"{SVG}text"))
+    assert [text.text for text in texts if text.get("display") is None] == ["$ a", "100 %", "<end>"]
+    times = [(change.get("begin"), change.get("end")) for change in texts[1]]
+    assert times == [("2.00s", "3.00s")]
+
+
+def test_the_terminal_runs_its_commands() -> None:
+    data = (readme_pictures.IMAGES / "terminal.svg").read_text()
+    assert len(data) <= 200_000
+    texts = [text.text or "" for text in ElementTree.fromstring(data).iter(f"{SVG}text")]
+    for command in terminal_picture.COMMANDS:
+        assert terminal_picture.PROMPT + command in texts
+    assert max(map(len, texts)) <= terminal_picture.COLUMNS
 
 
 def test_an_animation_holds_its_frames() -> None:
