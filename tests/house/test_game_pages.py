@@ -15,6 +15,7 @@ import cule
 from cule.games import load_games
 from cule.games.modifications import games_with_modifications, load_modifications
 from cule.games.objects import games_with_objects, load_objects
+from cule.zoo import cards
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +65,20 @@ def test_objects_and_modifications_are_listed() -> None:
         if game in games_with_modifications():
             for name, modification in load_modifications(game).items():
                 assert f"| `{name}` | {modification.about} |" in page, game
+
+
+def test_trained_agents_are_listed() -> None:
+    for name, card in cards().items():
+        row = f"| `zoo:{name}` | {card.noop.mean:,.1f} | {card.sticky.mean:,.1f} |"
+        assert row in pages()[f"{card.game}.md"]
+    with_agents = {card.game for card in cards().values()}
+    for game in load_games():
+        assert ("## Trained agents" in pages()[f"{game}.md"]) == (game in with_agents)
+
+
+def test_a_screen_depends_on_its_game_alone() -> None:
+    screens = game_pages()._screens
+    assert screens(("breakout", "pong"), False)["pong"] == screens(("pong",), False)["pong"]
 
 
 def test_rewards_are_changes_of_the_score_or_have_words() -> None:

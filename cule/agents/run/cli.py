@@ -338,7 +338,7 @@ class EvalOptions:
     """Options of ``cule eval``."""
 
     checkpoints: tuple[Path, ...] = positional("CHECKPOINT", ())
-    """NAME.pt, weights NAME.safetensors, or the folder of a run."""
+    """NAME.pt, weights NAME.safetensors, the folder of a run, or zoo:NAME of `cule zoo list`."""
 
     episodes: int = 100
     """Episodes of each, at least 10."""
