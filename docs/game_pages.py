@@ -103,15 +103,13 @@ def _index() -> str:
     for game, rules in load_games().items():
         objects = len(load_objects(game).slots) if game in games_with_objects() else ""
         changes = len(load_modifications(game)) if game in games_with_modifications() else ""
-        agents = len(_cards(game)) or ""
         speed = f"{_speeds()[game]:.1f}" if game in _speeds() else ""
         picture = f'<a href="{game}.html"><img src="{game}.png" width="80" alt=""></a>'
         name = f"[{_heading(rules)}]({game}.md)<br>`{game}`"
-        rows.append((picture, name, len(rules.minimal_actions), objects, changes, agents, speed))
-    columns = (
-        *("", "game", "actions", "objects", "modifications", "trained agents"),
-        "speed over ale-py",
-    )
+        if _cards(game):
+            name += f"<br>[trained agents]({game}.md#trained-agents)"
+        rows.append((picture, name, len(rules.minimal_actions), objects, changes, speed))
+    columns = ("", "game", "actions", "objects", "modifications", "speed over ale-py")
     return f"""# Games
 
 The {len(rows)} games for one player, after {STEPS} steps of random actions. Those for several
