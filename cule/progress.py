@@ -1,4 +1,4 @@
-"""The progress bar of commands, and numbers and times in it."""
+"""The progress of commands on a terminal."""
 
 from __future__ import annotations
 
@@ -68,6 +68,14 @@ class ProgressBar:
         if self.is_terminal and self._width:
             self.stream.write("\n")
             self.stream.flush()
+
+
+def show_episodes(ended: int, total: int) -> None:
+    """Show on a terminal how many episodes have ended; nothing once all have."""
+    if sys.stderr.isatty():
+        line = f"{ended} of {total} episodes"
+        sys.stderr.write(f"\r{line if ended < total else ' ' * len(line) + chr(13)}")
+        sys.stderr.flush()
 
 
 def short_number(value: float) -> str:

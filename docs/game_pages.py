@@ -22,6 +22,7 @@ from cule.envs.png import encode_png
 from cule.games import GameRules, load_games, load_multiplayer, load_roms
 from cule.games.modifications import games_with_modifications, load_modifications
 from cule.games.objects import games_with_objects, load_objects
+from cule.zoo import PREFIX, Card, cards
 
 ROOT = Path(__file__).parents[1]
 #: Steps of random play before the picture is taken: most title screens have gone by then.
@@ -83,8 +84,8 @@ def _screens(games: tuple[str, ...], boxes: bool) -> dict[str, bytes]:
         full_action_space=True,
         obs_type="ram",
     )
-    env.reset(seed=1)
-    # The same actions for a game, whatever else is in the batch.
+    # The same seed and actions for a game, whatever else is in the batch.
+    env.reset(seed=[1] * len(games))
     draws = [np.random.default_rng(sum(map(ord, game))) for game in games]
     for _ in range(STEPS):
         env.step(np.array([draw.integers(18) for draw in draws]))
@@ -105,6 +106,8 @@ def _index() -> str:
         speed = f"{_speeds()[game]:.1f}" if game in _speeds() else ""
         picture = f'<a href="{game}.html"><img src="{game}.png" width="80" alt=""></a>'
         name = f"[{_heading(rules)}]({game}.md)<br>`{game}`"
+        if _cards(game):
+            name += f"<br>[trained agents]({game}.md#trained-agents)"
         rows.append((picture, name, len(rules.minimal_actions), objects, changes, speed))
     columns = ("", "game", "actions", "objects", "modifications", "speed over ale-py")
     return f"""# Games
@@ -136,7 +139,7 @@ env = gymnasium.make("cule/{rules.title}-v5")
 
 {_table(("", ""), _facts(game, rules))}
 
-## Reward
+{_agents(game)}## Reward
 
 {REWARDS.get(game, "The change of the score.")} This program computes it after every frame
 ([language](../own_roms.md)):
@@ -174,6 +177,31 @@ def _facts(game: str, rules: GameRules) -> list[tuple[str, str]]:
     if game in _speeds():
         facts.append(("speed", f"{_speeds()[game]:.1f} times ale-py, with two threads"))
     return facts
+
+
+def _cards(game: str) -> dict[str, Card]:
+    return {f"{PREFIX}{name}": card for name, card in cards().items() if card.game == game}
+
+
+def _agents(game: str) -> str:
+    if not _cards(game):
+        return ""
+    rows = [
+        (f"`{name}`", *(f"{score.mean:,.1f}" for score in (card.noop, card.sticky)), card.minutes)
+        for name, card in _cards(game).items()
+    ]
+    name = next(iter(_cards(game)))
+    columns = ("agent", "score with no-ops", "with sticky actions", "minutes of training, one core")
+    return f"""## Trained agents
+
+[How to install them](../agents/zoo.md); `cule watch` shows one in a browser:
+
+    cule watch {name}
+    cule eval {name}
+
+{_table(columns, rows)}
+
+"""
 
 
 def _objects(game: str) -> str:

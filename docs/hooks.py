@@ -93,7 +93,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite the links of a page, and add the figures of machines."""
+    """Rewrite the links of a page, and add the figures of machines and a link to the games."""
+    if page.file.src_uri == "index.md":
+        markdown = markdown.replace(
+            "a page for each game", "[a page for each game](docs/games/index.md)"
+        )
     if machine_page.MARK in markdown:
         markdown = machine_page.markdown(markdown)
     return rewritten(repository_path(page.file.src_uri), markdown)[0]

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cule.games.modifications import COMMON, games_with_modifications, load_modifications
+from cule.games.objects import games_with_objects
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -51,9 +54,13 @@ def numbers(results: Path = RESULTS) -> dict[str, str]:
     """
     project = (ROOT / "pyproject.toml").read_text()
     found = {"version": project.split('\nversion = "')[1].split('"')[0]}
-    for part in (_exactness, _cpu, _memory, _jax, _gpu, _jaxtari, _learning, _gpu_learning):
+    for part in (
+        *(_exactness, _cpu, _memory, _jax, _gpu, _gpu_games, _lanes, _jaxtari),
+        *(_learning, _gpu_learning, _objects_and_pixels, _self_play),
+        *(_replay, _datasets, _players, _search),
+    ):
         found |= part(results)
-    return found
+    return found | _variants()
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -72,7 +79,7 @@ def _rows(path: Path) -> Rows:
 
 
 def _millions(value: float) -> str:
-    return f"{value / 1e6:.2g}" if value < 1e6 else f"{value / 1e6:.1f}"
+    return f"{value / 1e6:#.2g}" if value < 1e6 else f"{value / 1e6:.1f}"
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -189,7 +196,7 @@ def _cpu(results: Path) -> dict[str, str]:
     ]
     # Two games side by side.
     half = (len(cells) + 1) // 2
-    right = cells[half:] + [("", "", "", "")] * (2 * half - len(cells))
+    right = [("", *cell) for cell in cells[half:]] + [("",) * 5] * (2 * half - len(cells))
     games_head = ("game", "frames/s", "ale-py", "EnvPool")
     return {
         "games57": str(len(records)),
@@ -205,22 +212,18 @@ def _cpu(results: Path) -> dict[str, str]:
         "worst_ratio": f"{by_game[worst][1]:.1f}",
         "table_cpu": table(head, rows),
         "table_games": table(
-            games_head + games_head, (a + b for a, b in zip(cells[:half], right, strict=True))
+            (*games_head, "", *games_head),
+            (a + b for a, b in zip(cells[:half], right, strict=True)),
         ),
     }
 
 
 def _memory(results: Path) -> dict[str, str]:
     resident = _json(results / "fps-1-thread.json")["resident_bytes_per_console"]
-    engines = _json(results / "replay.json")["cases"][0]["engines"]
-    logs = _json(results / "datasets.json")["games"]
     return {
         "cule_kb": f"{resident['cule'] / 1e3:,.0f}",
         "ale_kb": f"{resident['ale-py'] / 1e3:,.0f}",
         "envpool_kb": f"{resident['envpool'] / 1e3:,.0f}",
-        "replay_bytes": f"{engines['cule']['bytes_per_transition']:,.0f}",
-        "torchrl_bytes": f"{engines['TorchRL']['bytes_per_transition']:,.0f}",
-        "log_bytes": f"{logs['pong']['log_bytes_per_step']:.2f}",
     }
 
 
@@ -278,6 +281,41 @@ def _gpu(results: Path) -> dict[str, str]:
     return found | {"table_gpu": table(head, rows)}
 
 
+def _cells(path: Path) -> list[dict[str, Any]]:
+    """The cells of a record of the GPU suite that had time."""
+    return [cell for cell in _json(path)["cells"] if "frames_per_s" in cell]
+
+
+def _gpu_games(results: Path) -> dict[str, str]:
+    """Rates of single games after a reset and in play."""
+    kinds = (
+        ("interpreter", "fps-interpreter.json"),
+        ("compiled", "fps-compiled.json"),
+        ("in play", "played-now.json"),
+    )
+    columns: dict[str, dict[str, str]] = {}
+    for kind, name in kinds:
+        for cell in sorted(_cells(results / GPU / name), key=lambda cell: int(cell["num_envs"])):
+            column = columns.setdefault(f"{kind} {cell['num_envs']:,}", {})
+            column[cell["game"]] = _millions(cell["frames_per_s"])
+    games = dict.fromkeys(game for column in columns.values() for game in column)
+    rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
+    return {"table_gpu_games": table(("game", *columns), rows)}
+
+
+def _lanes(results: Path) -> dict[str, str]:
+    """Rates by environments and lanes of a warp."""
+    columns: dict[str, dict[str, str]] = {}
+    for size in GPU_SIZES:
+        for cell in _cells(results / GPU / f"lanes-{size}.json"):
+            lanes = cell["kernel"]["lanes_per_warp"]
+            column = columns.setdefault(f"{size:,} by {lanes}", {})
+            column[cell["game"]] = _millions(cell["frames_per_s"])
+    games = dict.fromkeys(game for column in columns.values() for game in column)
+    rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
+    return {"table_lanes": table(("game", *columns), rows)}
+
+
 def _jaxtari(results: Path) -> dict[str, str]:
     published = {row["game"]: row for row in _rows(results / "jaxtari_throughput.csv")}
     ratios: dict[int, dict[str, float]] = {}
@@ -285,7 +323,7 @@ def _jaxtari(results: Path) -> dict[str, str]:
         size, game = cell["num_envs"], cell["game"]
         theirs = 1e3 * float(published[game][f"pixels_{size}"])
         ratios.setdefault(size, {})[game] = cell["frames_per_s"] / theirs
-    found = {}
+    found: dict[str, str] = {}
     for size, of_game in ratios.items():
         found[f"jt_{size}"] = str(sum(ratio > 1 for ratio in of_game.values()))
         found[f"jr_{size}"] = f"{statistics.median(of_game.values()):.1f}"
@@ -323,7 +361,7 @@ def _learning(results: Path) -> dict[str, str]:
                 len(runs),
                 f"{statistics.median(FRAMESKIP * int(row['steps']) / 1e6 for row in last):.1f}",
                 f"{statistics.median(float(row['train_s']) / 60 for row in last):.1f}",
-                f"{statistics.median(scores):.1f}",
+                f"{statistics.median(scores):,.1f}",
                 f"{len(reached)}: {statistics.median(reached):.1f}" if reached else "",
             )
         )
@@ -358,4 +396,134 @@ def _gpu_learning(results: Path) -> dict[str, str]:
         "gpu_rate": f"{statistics.mean(rates) / 1e6:.2f}",
         "gpu_score": f"{slowest:.1f}",
         "gpu_seconds": f"{max(float(rows[-1]['train_s']) for rows in runs):.0f}",
+    }
+
+
+def _objects_and_pixels(results: Path) -> dict[str, str]:
+    """Runs on objects and on pixels at the same time."""
+    folder = results / "objects-and-pixels"
+    games = sorted(path.name.removesuffix("-ppo-cpu") for path in folder.glob("*-ppo-cpu"))
+    rows, ahead, minutes = [], [], []
+    for game in games:
+        runs = [
+            _rows(folder / f"{game}-{preset}" / "evaluations.csv")[-1]
+            for preset in ("ppo-objects", "ppo-cpu")
+        ]
+        minutes += [float(run["train_s"]) / 60 for run in runs]
+        if float(runs[0]["mean"]) > float(runs[1]["mean"]):
+            ahead.append(game)
+        row = [game]
+        for run in runs:
+            row.append(_millions(FRAMESKIP * float(run["steps"])))
+            row.append(f"{float(run['mean']):,.1f}")
+            row.append(f"{100 * float(run['human_normalized']):.0f} %")
+        rows.append(row)
+    columns = ("million frames", "score", "of human")
+    head = ("game", *(f"{kind}: {name}" for kind in ("objects", "pixels") for name in columns))
+    return {
+        "both_games": str(len(games)),
+        "both_ahead": str(len(ahead)),
+        "both_minutes": f"{min(minutes):.0f} to {max(minutes):.0f}",
+        "both_episodes": runs[0]["episodes"],
+        "table_both": table(head, rows),
+    }
+
+
+def _self_play(results: Path) -> dict[str, str]:
+    """Matches of the last policy of self-play with earlier ones."""
+    matches = _rows(results / "pong-self-play" / "matches.csv")
+
+    def percent(row: dict[str, str]) -> str:
+        low, high = (100 * float(row[f"win_rate_{end}"]) for end in ("low", "high"))
+        return f"{low:.0f} to {high:.0f} %"
+
+    names = [
+        row["opponent_steps"]
+        if row["opponent_steps"] == "random"
+        else f"{int(row['opponent_steps']) / 1e6:.1f}"
+        for row in matches
+    ]
+    rows = [
+        ("matches won", *(row["wins"] for row in matches)),
+        ("95 % interval", *map(percent, matches)),
+        ("mean margin", *(f"{float(row['margin_mean']):.1f}" for row in matches)),
+    ]
+    return {
+        "matches": matches[0]["matches"],
+        "table_matches": table(("opponent", *names), rows),
+    }
+
+
+def _replay(results: Path) -> dict[str, str]:
+    """Memory and time of replay memories of pixels."""
+    pixels = _json(results / "replay.json")["cases"][0]["engines"]
+    batches = ("16", "64", "512")
+    rows = [
+        (
+            name,
+            f"{engine['bytes_per_transition']:,.0f}",
+            f"{engine['add_time_over_cule']:.1f}",
+            *(f"{engine['sample_time_over_cule'][batch]:.1f}" for batch in batches),
+        )
+        for name, engine in pixels.items()
+        if not name.startswith("list")
+    ]
+    head = ("memory", "bytes a transition", "time to add", *(f"to sample {n}" for n in batches))
+    return {"table_replay": table(head, rows)}
+
+
+def _datasets(results: Path) -> dict[str, str]:
+    """Bytes of a step as an action log and as frames."""
+    record = _json(results / "datasets.json")["games"]
+    rows = [
+        (
+            name,
+            f"{game['log_bytes_per_step']:.2f}",
+            f"{game['compressed_frame_bytes_per_step']:.0f}",
+            f"{game['frame_bytes_per_step']:,}",
+            f"{game['steps'] / game['replay_stacks_s']:,.0f}",
+        )
+        for name, game in record.items()
+    ]
+    head = ("game", "action log", "compressed frames", "frames", "steps replayed a second")
+    return {"table_datasets": table(head, rows)}
+
+
+def _players(results: Path) -> dict[str, str]:
+    """Speed of environments of two players."""
+    rows = []
+    for game, rates in _json(results / "players.json")["frames_per_second"].items():
+        medians = {name: statistics.median(rates[name]) for name in rates}
+        ratios = [
+            statistics.median(a / b for a, b in zip(rates[ours], rates["PettingZoo"], strict=True))
+            for ours in ("batch", "parallel")
+        ]
+        shown = (medians[name] for name in ("two", "batch", "parallel", "PettingZoo"))
+        rows.append((game, *(f"{rate:,.0f}" for rate in shown), *(f"{r:.1f}" for r in ratios)))
+    head = ("game", "gray batch", "colour batch", "one", "PettingZoo", "batch over it", "one over")
+    return {"table_players": table(head, rows)}
+
+
+def _search(results: Path) -> dict[str, str]:
+    """How far Go-Explore came."""
+    found: dict[str, str] = {}
+    for cells in ("ram", "frames"):
+        last = _rows(results / f"go_explore_{cells}.csv")[-1]
+        found |= {
+            f"search_{cells}_frames": f"{int(last['frames']) / 1e6:.1f}",
+            f"search_{cells}_rooms": last["rooms"],
+            f"search_{cells}_score": f"{float(last['best_score']):,.0f}",
+            f"search_{cells}_minutes": f"{float(last['processor_s']) / 60:.1f}",
+        }
+    return found
+
+
+def _variants() -> dict[str, str]:
+    """Counts of objects and modifications, from the data of the package."""
+    games = games_with_modifications()
+    return {
+        "object_games": str(len(games_with_objects())),
+        "modified_games": str(len(games)),
+        "modifications": str(sum(len(load_modifications(game)) for game in games)),
+        "common_modifications": str(len(load_modifications(COMMON))),
     }

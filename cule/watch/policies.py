@@ -37,7 +37,8 @@ class PlayOptions:
     """Options of a command that plays a checkpoint or, without one, random actions."""
 
     checkpoint: Path | None = positional("CHECKPOINT", None)  # noqa: RUF009
-    """Policy: NAME.pt, weights NAME.safetensors, or a run's folder; default: random actions."""
+    """Policy: NAME.pt, weights NAME.safetensors, a run's folder, or zoo:NAME; default: random
+    actions."""
 
     game: str | None = None
     """Game; default: that of the checkpoint."""

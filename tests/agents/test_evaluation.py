@@ -60,6 +60,15 @@ def test_every_console_gives_its_first_episodes() -> None:
     assert len(evaluate(agent, episodes=10, env=Countdown(4)).returns) == 12
 
 
+def test_episodes_that_have_ended_are_counted() -> None:
+    counts: list[int] = []
+    evaluate(small_learner("ppo"), episodes=12, env=Countdown(4), on_episodes=counts.append)
+    # Of episodes 1 to 4 steps long, three each.
+    assert counts == [
+        sum(min(step // length, 3) for length in range(1, 5)) for step in range(1, 13)
+    ]
+
+
 class Summed(Countdown):
     """The same; the score of an episode is the sum of its actions, and a hundred for each before."""
 

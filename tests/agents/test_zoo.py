@@ -61,11 +61,15 @@ def test_all_agents_have_the_scores_of_their_cards(
     check_score(name, protocol, 64)
 
 
-def test_commands_take_an_agent(installed: None, tmp_path: Path, capsys) -> None:
+def test_commands_take_an_agent(installed: None, tmp_path: Path, capsys, monkeypatch) -> None:
     record = tmp_path / "record.json"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     words = ["eval", "zoo:pong-objects", "--episodes", "10", "--json", str(record)]
     assert cli.main(words) == 0
     assert json.loads(record.read_text())[0]["mean"] > 10
+    shown = capsys.readouterr().err.split("\r")
+    assert shown[1] == "0 of 10 episodes"
+    assert shown[-3:] == ["9 of 10 episodes", " " * len("10 of 10 episodes"), ""]
     assert cli.main(["zoo", "list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[-len(NAMES) :]] == [
         f"zoo:{name}" for name in NAMES

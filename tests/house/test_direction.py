@@ -163,7 +163,8 @@ ON_GPU = {"envs/cuda_batch.py", "envs/device_memory.py", "envs/launch.py"}
 SCRIPTS: dict[str, set[str]] = {
     # png: what the demonstration writes its picture with; launch: geometries that are compared;
     # translation, with options and plan for its games: what is compiled while the clock stands;
-    # device: the kernels, whose resources the driver knows.
+    # device: the kernels, whose resources the driver knows; games.objects and games.modifications:
+    # what the report counts.
     "benchmarks": {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
@@ -171,6 +172,7 @@ SCRIPTS: dict[str, set[str]] = {
         *("cule.bench.machine", "cule.bench.memory"),
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3", "cule.datasets"),
         *("cule.errors", "cule.games", "cule.pettingzoo", "cule.search"),
+        *("cule.games.modifications", "cule.games.objects"),
     },
     "examples": {
         "cule",

@@ -15,6 +15,7 @@ import cule
 from cule.games import load_games
 from cule.games.modifications import games_with_modifications, load_modifications
 from cule.games.objects import games_with_objects, load_objects
+from cule.zoo import cards
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +40,7 @@ def pages() -> dict[str, str]:
 def test_every_game_has_a_page_and_a_row() -> None:
     assert set(pages()) == {"index.md"} | {f"{game}.md" for game in load_games()}
     for game in load_games():
-        assert f"({game}.md)<br>`{game}` |" in pages()["index.md"]
+        assert f"({game}.md)<br>`{game}`" in pages()["index.md"]
 
 
 @pytest.mark.parametrize("game", ["pong", "ms_pacman", "tetris", "video_chess"])
@@ -66,6 +67,21 @@ def test_objects_and_modifications_are_listed() -> None:
                 assert f"| `{name}` | {modification.about} |" in page, game
 
 
+def test_trained_agents_are_listed() -> None:
+    for name, card in cards().items():
+        row = f"| `zoo:{name}` | {card.noop.mean:,.1f} | {card.sticky.mean:,.1f} |"
+        assert row in pages()[f"{card.game}.md"]
+    with_agents = {card.game for card in cards().values()}
+    for game in load_games():
+        assert ("## Trained agents" in pages()[f"{game}.md"]) == (game in with_agents)
+        assert (f"({game}.md#trained-agents) |" in pages()["index.md"]) == (game in with_agents)
+
+
+def test_a_screen_depends_on_its_game_alone() -> None:
+    screens = game_pages()._screens
+    assert screens(("breakout", "pong"), False)["pong"] == screens(("pong",), False)["pong"]
+
+
 def test_rewards_are_changes_of_the_score_or_have_words() -> None:
     for game, rules in load_games().items():
         differences = re.findall(r"reward = s - score\n", rules.step)
@@ -84,7 +100,7 @@ def test_links_and_pictures_have_targets() -> None:
                 shown.add(link)
             else:
                 path = link.removeprefix("../")
-                assert link in pages() or (ROOT / "docs" / path).is_file(), link
+                assert link.partition("#")[0] in pages() or (ROOT / "docs" / path).is_file(), link
     pictures = game_pages().pictures()
     assert shown == set(pictures)
     assert all(content.startswith(b"\x89PNG") for content in pictures.values())

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +52,7 @@ from cule.option_fields import (
     positional,
     validate,
 )
+from cule.progress import show_episodes
 
 #: Options that come first in the help of ``cule train``.
 _FIRST_OPTIONS = (
@@ -273,6 +275,7 @@ def _play_episodes(
         seed=options.seed,
         greedy=options.greedy,
         env=env,
+        on_episodes=partial(show_episodes, total=-(-options.episodes // num_envs) * num_envs),
     )
     normalized = result.human_normalized
     human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"
@@ -338,7 +341,7 @@ class EvalOptions:
     """Options of ``cule eval``."""
 
     checkpoints: tuple[Path, ...] = positional("CHECKPOINT", ())
-    """NAME.pt, weights NAME.safetensors, or the folder of a run."""
+    """NAME.pt, weights NAME.safetensors, the folder of a run, or zoo:NAME of `cule zoo list`."""
 
     episodes: int = 100
     """Episodes of each, at least 10."""

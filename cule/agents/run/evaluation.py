@@ -152,6 +152,7 @@ def evaluate(
     num_envs: int = 0,
     env: AnyEnv | None = None,
     on_frames: Callable[[Tensor], None] | None = None,
+    on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Play whole episodes with an agent; training is not affected.
 
@@ -165,6 +166,7 @@ def evaluate(
         num_envs: Environments; 0: one per episode, up to 128.
         env: Environments to use instead of those of the protocol.
         on_frames: Called with the newest frames ``[N, ...]`` after every step.
+        on_episodes: Called again and again with the number of episodes that have ended.
 
     Returns:
         Scores and lengths of the episodes.
@@ -187,7 +189,7 @@ def evaluate(
     was_training = agent.network.training
     agent.network.eval()
     try:
-        returns, lengths = _play(agent, env, episodes, seed, greedy, on_frames)
+        returns, lengths = _play(agent, env, episodes, seed, greedy, on_frames, on_episodes)
     finally:
         agent.network.train(was_training)
         if own_env:
@@ -269,6 +271,7 @@ def _play(
     seed: int,
     greedy: bool,
     on_frames: Callable[[Tensor], None] | None,
+    on_episodes: Callable[[int], None] | None,
 ) -> tuple[tuple[float, ...], tuple[int, ...]]:
     each = -(-episodes // env.num_envs)
     generator = torch.Generator(device=agent.setup.device)
@@ -301,6 +304,8 @@ def _play(
         finished += ended
         if number % _STEPS_BETWEEN_READS.get(device.type, 1) == 0:
             playing = torch.nonzero(finished < each).flatten().to(agent.setup.device)
+            if on_episodes is not None:
+                on_episodes(int(finished.sum()))
             if not len(playing):
                 break
     return tuple(returns.flatten().tolist()), tuple(map(int, lengths.flatten().tolist()))
