@@ -6,7 +6,7 @@ Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed)
 programs of the unit tests of the RIOT and the TIA, and what the parity tests compare with ale-py
 live: random programs of every cartridge type, and all games. A mutant is killed when RAM, picture,
 sprites or sound of a program differ from those of the unchanged code, when it crashes or leaves the
-bounds of an array, as ``make asan`` would report, or when an image takes longer than a minute.
+bounds of memory, as ``make asan`` would report, or when an image takes longer than a minute.
 Mutants that do not compile are left out. Writes a row for each; those in the file are not run
 again. Exit status 1: fewer than 95 % were killed.
 """
@@ -49,8 +49,12 @@ PROGRAMS_PER_KIND, PLAIN_PROGRAMS = 8, 100
 LEAST_SHARE = 0.95
 LIMIT_S = 60  # of an image
 COLUMNS = ("file", "line", "column", "old", "new", "verdict", "image", "seconds")
-#: The plain interpreter, without vectors; and translated code with incremental rendering.
-BUILDS: tuple[tuple[str, ...], ...] = (("-DCULE_PLAIN",), ("-DCULE_HOST", "-pthread"))
+#: The plain interpreter without vectors, with checked addresses; and translated code with
+#: incremental rendering.
+BUILDS: tuple[tuple[str, ...], ...] = (
+    ("-DCULE_PLAIN", "-fsanitize=address"),
+    ("-DCULE_HOST", "-pthread"),
+)
 # Not optimised, and nothing inlined by force, because compiling takes most of the time.
 COMPILE = (
     *("-std=c++17", "-ffp-contract=off", "-O0", "-w", "-D__SANITIZE_ADDRESS__"),
