@@ -17,6 +17,11 @@ from tests.support.cases import long_except
 pytestmark = [pytest.mark.gpu, pytest.mark.ale]
 
 
+@pytest.fixture(autouse=True)
+def few_envs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ENVS_PER_GAME", 4)
+
+
 @pytest.mark.parametrize("tunes", long_except([True, False], True))
 def test_check(
     tunes: bool,
@@ -40,7 +45,7 @@ def test_check(
     words += ["--num-envs", "6", "--out", str(out), "--tune" if tunes else "--no-tune"]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "compiled = interpreter of the CPU: 4 steps of 8 environments" in text
+    assert "compiled = interpreter of the CPU: 4 steps of 4 environments" in text
     defaults = [(6, "interpreter", 1), (6, "compiled", 1)]
     assert measured == ([*defaults, (6, "compiled", 2)] if tunes else defaults)
     report = json.loads(out.read_text())
