@@ -114,7 +114,8 @@ def test_replayed_steps_are_the_environments() -> None:
     agent.env.close()
 
 
-@pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
+@pytest.mark.long
+@pytest.mark.parametrize("cuda_graphs", [False, True])
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
     changes = {"total_steps": 80, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}

@@ -12,9 +12,8 @@ from cule.check import command
 from cule.check.speed import Speed
 from cule.cli import main
 from cule.envs.launch import choose_geometry, geometry_for
-from tests.support.cases import long_except
 
-pytestmark = [pytest.mark.gpu, pytest.mark.ale]
+pytestmark = [pytest.mark.gpu, pytest.mark.ale, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +21,7 @@ def few_envs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "ENVS_PER_GAME", 4)
 
 
-@pytest.mark.parametrize("tunes", long_except([True, False], True))
+@pytest.mark.parametrize("tunes", [True, False])
 def test_check(
     tunes: bool,
     tmp_path: Path,
