@@ -14,7 +14,6 @@ from cule.agents import AGENTS, PRESETS  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import StorageError  # noqa: E402
 from cule.files import replace_file  # noqa: E402
-from tests.support.cases import long_except  # noqa: E402
 from tests.support.small_files import cule_with_small_files  # noqa: E402
 
 SMALL = [
@@ -124,13 +123,10 @@ def test_a_short_name_and_no_abbreviations(capsys: pytest.CaptureFixture[str]) -
 # --- Disks that are full ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.ale
 @pytest.mark.parametrize(
-    ("limit", "file"),
-    long_except(
-        [(1_000, "config.json"), (20_000, "checkpoints/latest.pt|next.pt")],
-        (20_000, "checkpoints/latest.pt|next.pt"),
-    ),
+    ("limit", "file"), [(1_000, "config.json"), (20_000, "checkpoints/latest.pt|next.pt")]
 )
 def test_a_full_disk_ends_a_run_with_one_line(limit: int, file: str, tmp_path: Path) -> None:
     words = ["train", "ppo", *SMALL, "--total-steps", "8", "--out", str(tmp_path / "run")]

@@ -285,7 +285,7 @@ def test_matches_are_episodes_of_half_the_seats(game: str, players: int) -> None
 def test_a_policy_against_itself_wins_on_one_side_as_it_loses_on_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 4000)
+    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 1600)
     agent = PPO(PPOConfig(**{**SMALL, "noop_max": 1}))
     agent.save(tmp_path / "a.pt")
     versus = read_checkpoint(tmp_path / "a.pt")

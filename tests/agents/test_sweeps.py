@@ -444,6 +444,7 @@ def test_a_killed_run_continues_from_its_checkpoint(
     assert steps == list(range(200, 3001, 200))
 
 
+@pytest.mark.long
 @pytest.mark.ale
 def test_a_dry_run_says_what_a_sweep_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 from typing import Any
 
@@ -22,22 +23,33 @@ from tests.support.cases import long_except
 pytestmark = pytest.mark.ale
 
 
+@functools.cache
+def table_of(game: str) -> tuple[Any, list[tuple[int, dict[str, Any]]]]:
+    """What a game's file sets first, and its kinds of objects: how many there are, and columns."""
+    path = resources.files("cule.games") / "data" / "objects" / f"{game}.toml"
+    content = tomllib.loads(path.read_text())
+    kinds = [
+        (kind["count"], {name: compile(kind.get(name) or "0", game, "eval") for name in COLUMNS})
+        for kind in content["objects"]
+    ]
+    return compile(content.get("let", ""), game, "exec"), kinds
+
+
 def rows_of(game: str, ram: Any) -> Any:
     """The rows of a game by Python's own rules; int16 ``[K, 6]``."""
-    text = (resources.files("cule.games") / "data" / "objects" / f"{game}.toml").read_text()
-    content = tomllib.loads(text)
+    let, kinds = table_of(game)
     cells = ram.tolist()
     names: dict[str, Any] = {
         "ram": lambda at: cells[at & 127],
         "bcd": lambda at: 10 * (cells[at & 127] >> 4) + (cells[at & 127] & 15),
         "table": lambda k, values: values[min(max(k, 0), len(values) - 1)],
     }
-    exec(content.get("let", ""), names)
+    exec(let, names)
     rows = []
-    for kind in content["objects"]:
-        for number in range(kind["count"]):
+    for count, columns in kinds:
+        for number in range(count):
             names["i"] = number
-            value = {name: int(eval(kind.get(name) or "0", names)) for name in COLUMNS}
+            value = {name: int(eval(code, names)) for name, code in columns.items()}
             value["visible"] = int(value["visible"] != 0)
             rows.append([value[name] * value["visible"] for name in COLUMNS])
     return np.clip(rows, -(2**15), 2**15 - 1).astype(np.int16)

@@ -72,7 +72,7 @@ def rules_cases() -> dict[str, str]:
         "quotes": 'a = "' + '\\"' * 400_000,
         "brackets": plain + "step = " + "[" * 400_000,
         "tables": plain + "step = " + "{a=" * 200_000,
-        "games": "".join(f"[g{n}]\n" for n in range(100_000)),
+        "games": "".join(f"[g{n}]\n" for n in range(60_000)),
         "names": HEAD % "".join(f", a{n} = 0" for n in range(80_000)) + "step = 'pass'\n",
         "local names": step % "".join(f"x{n} = 0\n" for n in range(9_000)),
         "a large number": HEAD % f", a = {number}" + "step = 'pass'\n",

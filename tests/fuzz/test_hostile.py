@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.ale
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set as on Linux")
 def test_hostile_files_are_refused() -> None:

@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
     "device": "cuda",
     "cuda_graphs": True,
     "total_steps": 10**9,
-    "decorrelate_steps": 20,
+    "decorrelate_steps": 4,
     "network": "small",
     "img_size": 42,
 }
@@ -99,7 +99,7 @@ def test_replayed_steps_are_the_environments() -> None:
     agent.begin()
     state = agent.env.get_state()
     actions, rewards = [], []
-    for _ in range(6):
+    for _ in range(4):
         collect(agent, 8)
         window = agent.buffer.rollout()
         actions.append(window.actions.clone())
@@ -114,7 +114,8 @@ def test_replayed_steps_are_the_environments() -> None:
     agent.env.close()
 
 
-@pytest.mark.parametrize("cuda_graphs", long_except([False, True], False))
+@pytest.mark.long
+@pytest.mark.parametrize("cuda_graphs", [False, True])
 def test_rows_tell_of_the_device(cuda_graphs: bool, tmp_path: Path) -> None:
     """GPU memory and shares of time; a graph of whole steps has no shares."""
     changes = {"total_steps": 80, "num_steps": 4, "num_epochs": 1, "cuda_graphs": cuda_graphs}
@@ -204,7 +205,7 @@ def test_updates_are_those_of_a_cpu(name: str) -> None:
 )
 def test_rounds_do_not_wait(name: str, changes: dict[str, Any]) -> None:
     """Collecting and learning, without graphs: nothing is read back, nothing copied there."""
-    agent = make_agent(name, cuda_graphs=False, num_envs=16, **changes)
+    agent = make_agent(name, cuda_graphs=False, num_envs=8, **changes)
     rounds = agent.train()
     while agent.updates < 2:
         next(rounds)
@@ -257,7 +258,7 @@ def test_consoles_and_network_on_two_devices(name: str, places: tuple[str, str])
         pytest.skip("one GPU")
     device, env_device = places
     placed = {"device": device, "env_device": env_device}
-    agent = make_agent(name, cuda_graphs=False, num_envs=16, **placed)
+    agent = make_agent(name, cuda_graphs=False, num_envs=8, **placed)
     rounds = agent.train()
     while agent.updates < 2:
         with agent.setup.timer.phase("round"):

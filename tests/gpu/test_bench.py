@@ -10,12 +10,12 @@ import pytest
 
 from cule.bench import suite
 from cule.cli import main
-from tests.support.cases import long_except
 
 pytestmark = [pytest.mark.gpu, pytest.mark.ale]
 
 
-@pytest.mark.parametrize("load", long_except(["emulation", "divergence"], "emulation"))
+@pytest.mark.long
+@pytest.mark.parametrize("load", ["emulation", "divergence"])
 def test_launch_geometries(load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "can_plot", lambda: False)
     names = ["cule-cuda", "cule-cuda@2x1", "cule-cuda@8x2@interpreter"]

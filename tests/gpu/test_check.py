@@ -12,12 +12,16 @@ from cule.check import command
 from cule.check.speed import Speed
 from cule.cli import main
 from cule.envs.launch import choose_geometry, geometry_for
-from tests.support.cases import long_except
 
-pytestmark = [pytest.mark.gpu, pytest.mark.ale]
+pytestmark = [pytest.mark.gpu, pytest.mark.ale, pytest.mark.long]
 
 
-@pytest.mark.parametrize("tunes", long_except([True, False], True))
+@pytest.fixture(autouse=True)
+def few_envs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ENVS_PER_GAME", 4)
+
+
+@pytest.mark.parametrize("tunes", [True, False])
 def test_check(
     tunes: bool,
     tmp_path: Path,
@@ -40,7 +44,7 @@ def test_check(
     words += ["--num-envs", "6", "--out", str(out), "--tune" if tunes else "--no-tune"]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "compiled = interpreter of the CPU: 4 steps of 8 environments" in text
+    assert "compiled = interpreter of the CPU: 4 steps of 4 environments" in text
     defaults = [(6, "interpreter", 1), (6, "compiled", 1)]
     assert measured == ([*defaults, (6, "compiled", 2)] if tunes else defaults)
     report = json.loads(out.read_text())

@@ -34,7 +34,12 @@ ELSEWHERE = {
 }
 
 #: Pages whose snippets take seconds: `make docs` and `make test-all` run them.
-LONG = {"docs/agents/own_networks.md", "docs/agents/self_play.md", "docs/exactness.md"}
+LONG = {
+    "docs/agents/README.md",
+    "docs/agents/own_networks.md",
+    "docs/agents/self_play.md",
+    "docs/exactness.md",
+}
 
 #: Replacements that make the snippets of a page small, and run those for a GPU on the CPU.
 SMALLER = {

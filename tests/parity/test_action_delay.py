@@ -71,7 +71,7 @@ CASES: list[tuple[str, list[int], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("game", "delays", "options"), long_except(CASES, every=3))
+@pytest.mark.parametrize(("game", "delays", "options"), long_except(CASES, CASES[0]))
 def test_actions_come_late(game: str, delays: list[int], options: dict[str, Any]) -> None:
     options = {**PLAIN, "use_fire_reset": False, **options}
     env = cule.AtariVectorEnv(game, len(delays), action_delay=delays, **options)

@@ -2,7 +2,7 @@
 
 The same seed, the same random legal actions, resets at game over. After every frame RAM, reward,
 lives, flags and counters are compared; every seventh time the screen, now and then in colour and in
-gray as well. Short runs of every fifth case are in the default selection; those of the others are
+gray as well. Short runs of some cases are in the default selection; those of the others are
 marked `long`, and long ones `slow`.
 """
 
@@ -50,7 +50,7 @@ GAMES_WITH_MODES = [game for game in GAMES if other_modes(game)]
 
 @pytest.mark.parametrize(
     ("game", "sticky"),
-    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=17),
+    long_except([(game, sticky) for game in GAMES for sticky in STICKY], every=25),
 )
 def test_short(game: str, sticky: float) -> None:
     rng = generator(game, sticky)
@@ -70,7 +70,7 @@ def test_long(game: str, sticky: float, seed: int) -> None:
     pair.play(rng, LONG_FRAMES, hold=6 if seed == LONG_SEEDS[-1] else 1)
 
 
-@pytest.mark.parametrize("game", long_except(GAMES_WITH_MODES, every=9))
+@pytest.mark.parametrize("game", long_except(GAMES_WITH_MODES, every=18))
 def test_modes_short(game: str) -> None:
     """A few modes and difficulties, one after the other on the same console."""
     rng = generator(game)

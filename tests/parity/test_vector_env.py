@@ -1,6 +1,6 @@
 """`cule.AtariVectorEnv` against `ale_py.vector_env.AtariVectorEnv`: everything that comes back.
 
-A row of `CASES` is one environment, and every sixth is in the default selection. The runs marked `slow` play every game
+A row of `CASES` is one environment, and every ninth is in the default selection. The runs marked `slow` play every game
 of `THOROUGH_GAMES` with every set of options in `THOROUGH_OPTIONS`.
 """
 
@@ -121,7 +121,7 @@ def native_size(game: str, options: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("game", "steps", "options"),
-    long_except(CASES, every=6),
+    long_except(CASES, every=9),
     ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)],
 )
 def test_options(game: str, steps: int, options: dict[str, Any]) -> None:

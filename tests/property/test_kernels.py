@@ -38,7 +38,7 @@ from tests.support.random_programs import (
 
 pytestmark = pytest.mark.ale
 
-STEPS = 200
+STEPS = 120
 WITHOUT_PIXELS: dict[str, Any] = {"obs_type": "ram", "num_reset_states": 2}
 
 #: Every kind of cartridge, paddles, both formats, games with short frames, programs in RAM.
@@ -81,7 +81,7 @@ def test_frames_without_an_end() -> None:
 def test_several_games_in_one_batch(lanes: int) -> None:
     games = (("pong", 3), ("montezuma_revenge", 2), ("breakout", 9), ("robotank", 1), ("pong", 34))
     pair = Pair(games, sum(count for _, count in games), lanes=lanes, warps=2)
-    pair.run(20, seed=lanes)
+    pair.run(8, seed=lanes)
     pair.close()
 
 
@@ -130,7 +130,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", long_except(OPTIONS, "action_delay", "modifications", every=8))
 def test_options(name: str) -> None:
     pair = Pair("breakout", 6, lanes=4, **OPTIONS[name])
-    pair.run(80)
+    pair.run(50)
     pair.close()
 
 

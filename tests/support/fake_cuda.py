@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import time
 import traceback
 import types
@@ -124,8 +125,10 @@ _moves: list[bool] = []
 
 
 def _wait(what: str) -> None:
-    lines = [f for f in traceback.extract_stack() if f.filename.startswith(_PACKAGE)]
-    calls = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(lines[-4:]))
+    # Frames alone: a summary of each would look at its file.
+    places = ((f.f_code.co_filename, line) for f, line in traceback.walk_stack(None))
+    ours = (f"{Path(file).name}:{line}" for file, line in places if file.startswith(_PACKAGE))
+    calls = " < ".join(itertools.islice(ours, 4))
     _installed[-1].waits.append(f"{what} at {calls}")
     if _installed[-1].refuses_waits or recorded_graph.is_recording():
         raise RuntimeError(f"called a synchronizing CUDA operation: {what}")
@@ -153,7 +156,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     for host_only in ("pin_memory", "non_blocking"):
         if inner_kwargs.get(host_only):
             inner_kwargs[host_only] = False
-    _note(func._schema, args, kwargs)
+    _note(func, args, kwargs)
     out = func(*inner_args, **inner_kwargs)
     given = {id(leaf.inner): leaf for leaf in flat if isinstance(leaf, OnGpu)}
     plain = {id(tensor) for tensor in tensors}
@@ -173,12 +176,12 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return pytree.tree_map_only(Tensor, wrap, out)
 
 
-def _note(schema: Any, args: Any, kwargs: dict[str, Any]) -> None:
+def _note(func: Any, args: Any, kwargs: dict[str, Any]) -> None:
     """Tell the order of streams which memory of the GPU an operation uses."""
-    used = accesses(schema, args, kwargs)
+    used = accesses(func, args, kwargs)
     read, written = ([x.inner for x in found if isinstance(x, OnGpu)] for found in used)
     if read or written:
-        _installed[-1].order.note(schema.name, read, written)
+        _installed[-1].order.note(func._schema.name, read, written)
 
 
 def _noted(method: Callable[..., Any], num_read: int = 0) -> Callable[..., Any]:

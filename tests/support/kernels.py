@@ -197,21 +197,26 @@ def _shared_part(is_alone: bool) -> Path:
     return path
 
 
-@functools.cache
+_programs: dict[tuple[Any, ...], Path] = {}
+
+
 def build_program(game: _core.Game, is_alone: bool = False, most: int | None = None) -> Path:
     """A game's own kernel, compiled by g++ for the shim and linked as for a GPU.
 
     `most` instructions are translated instead of all that matter; fewer compile faster.
     """
-    source = translation.source_of(game, 1 if is_alone else 2, most)
-    state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
-    path = _folder() / f"{game.game_id}-{state}.so"
-    counts = "tests/shim/instruction_counts.cpp"
-    shared = _shared_part(is_alone)
-    # The checks of addresses take a compiler minutes here; the part that is shared has them.
-    words = ("-fno-sanitize=alignment", "-x", "c++", "-", counts, "-x", "none", str(shared))
-    _build(path, (*words, *_LIBRARY), source)
-    return path
+    # As of `translation.Wanted`: to write a source takes a second.
+    key = (game.game_id, game.rom, is_alone, most or translation.MOST_INSTRUCTIONS)
+    if key not in _programs:
+        source = translation.source_of(game, 1 if is_alone else 2, most)
+        state = hashlib.sha256((_digest() + source).encode()).hexdigest()[:16]
+        _programs[key] = path = _folder() / f"{game.game_id}-{state}.so"
+        counts = "tests/shim/instruction_counts.cpp"
+        shared = _shared_part(is_alone)
+        # The checks of addresses take a compiler minutes here; the part that is shared has them.
+        words = ("-fno-sanitize=alignment", "-x", "c++", "-", counts, "-x", "none", str(shared))
+        _build(path, (*words, *_LIBRARY), source)
+    return _programs[key]
 
 
 def loadable(path: Path) -> bytes:

@@ -11,6 +11,7 @@ that used it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -137,13 +138,21 @@ class Order:
         return marks
 
 
-def accesses(schema: Any, args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def accesses(func: Any, args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """Arguments that an operation reads, and those that it writes; a view does neither."""
     read, written = [], []
-    for place, argument in enumerate(schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
+    parameters, makes_views = _signature(func)
+    for place, (name, is_written) in enumerate(parameters):
+        value = args[place] if place < len(args) else kwargs.get(name)
         found = value if isinstance(value, (list, tuple)) else [value]
-        is_written = argument.alias_info is not None and argument.alias_info.is_write
         (written if is_written else read).extend(found)
-    is_view = not written and any(result.alias_info for result in schema.returns)
-    return ([], []) if is_view else (read, written)
+    return ([], []) if makes_views and not written else (read, written)
+
+
+@functools.cache
+def _signature(func: Any) -> tuple[list[tuple[str, bool]], bool]:
+    """Parameters, with whether they are written, and whether results share memory."""
+    parameters = [
+        (x.name, x.alias_info is not None and x.alias_info.is_write) for x in func._schema.arguments
+    ]
+    return parameters, any(result.alias_info for result in func._schema.returns)

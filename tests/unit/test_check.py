@@ -17,14 +17,20 @@ from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
 SMALL = ("--steps", "3", "--seconds", "0", "--num-envs", "2,3")
 
 
+@pytest.fixture
+def few_envs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two environments for each game that is compared: those of ale-py start slowly."""
+    monkeypatch.setattr(command, "ENVS_PER_GAME", 2)
+
+
 @pytest.mark.ale
-def test_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cpu(few_envs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "check.json"
     words = ["check", "--device", "cpu", "--games", "pong", "freeway", *SMALL, "--out", str(out)]
     assert main([*words, "--minutes", "20"]) == 0
     text = capsys.readouterr().out
-    assert "compiled = interpreter of the CPU: 3 steps of 16 environments" in text
-    assert "freeway = ale-py: 3 steps of 8 environments" in text
+    assert "compiled = interpreter of the CPU: 3 steps of 4 environments" in text
+    assert "freeway = ale-py: 3 steps of 2 environments" in text
     assert "FAILED" not in text
     report = json.loads(out.read_text())
     assert [(row["num_envs"], row["kernel"]) for row in report["speed"]] == [
@@ -70,7 +76,7 @@ def test_what_is_missing_fails(
 
 
 @pytest.mark.ale
-def test_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_limit(few_envs: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["check", "--device", "cpu", "--games", "pong", *SMALL, "--minutes", "0"]
     assert main([*words, "--out", str(tmp_path / "check.json")]) == 1
     text = capsys.readouterr().out

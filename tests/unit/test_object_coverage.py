@@ -11,7 +11,7 @@ from tests.support.cases import long_except
 pytestmark = pytest.mark.ale
 
 
-@pytest.mark.parametrize("game", long_except(games_with_objects(), every=8))
+@pytest.mark.parametrize("game", long_except(games_with_objects(), every=16))
 def test_tables_agree_with_sprites_as_recorded(game: str) -> None:
     """Play is exact, so that the numbers are."""
     found = measure(game)
