@@ -11,6 +11,7 @@
 #include "batch/snapshot.hpp"
 #include "host/frame_pooling.hpp"
 #include "host/game.hpp"
+#include "host/logged_row.hpp"
 #include "host/resize_simd.hpp"
 
 namespace cule {
@@ -191,6 +192,40 @@ class EnvSlot {
       std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
     restore_pictures(row, at);
   }
+
+  // Fills a row as host/logged_row.hpp has it.
+  void save_logged(u8* row) {
+    const Console c = console();
+    for (u32 n = 0; n < 2; ++n) {
+      if (s_->console.picture.kind[n] != PictureKind::kLog) make_pixels(c, n);
+    }
+    const SnapshotLayout at = snapshot_layout();
+    const LoggedRow logged{row, at, setup_->picture_bytes()};
+    const PictureState& p = s_->console.picture;
+    each_logged_part([&](size_t from, const void* data, size_t bytes) {
+      std::memcpy(row + from, data, bytes);
+      return true;
+    });
+    for (u32 n = 0; n < 2; ++n) {
+      const size_t used = logged.used(n, p);
+      std::memset(row + at.pictures + n * logged.picture + used, 0, logged.picture - used);
+    }
+    std::memset(row + at.stack_end, 0, at.end - at.stack_end);
+    logged_checksum_ = logged.checksum(p);
+    const SnapshotHeader h{kLoggedMagic, layout_code(*options_), setup_->game->key(),
+                           logged_checksum_};
+    std::memcpy(row, &h, sizeof h);
+  }
+
+  // Whether a row is what save_logged() would write, and wrote last.
+  bool has_saved_logged(const u8* row) const {
+    const SnapshotHeader h{kLoggedMagic, layout_code(*options_), setup_->game->key(),
+                           logged_checksum_};
+    return s_->has_reset && std::memcmp(row, &h, sizeof h) == 0 &&
+           each_logged_part([&](size_t from, const void* data, size_t bytes) {
+             return std::memcmp(row + from, data, bytes) == 0;
+           });
+  }
   void restore_cached(const u8* row) {
     const SnapshotLayout at = snapshot_layout();
     SlotState cached;
@@ -206,14 +241,41 @@ class EnvSlot {
   }
 
  private:
+  // Calls visit(offset, data, bytes) for what a row of save_logged() has, until it returns false;
+  // returns whether it never did.
+  template <class Visit>
+  bool each_logged_part(const Visit& visit) const {
+    const SnapshotLayout at = snapshot_layout();
+    const SlotState state = logged_state(*s_, memory_->logs);
+    bool goes_on = visit(sizeof(SnapshotHeader), &state, sizeof state);
+    if (at.pictures > at.streams)
+      goes_on = goes_on && visit(at.streams, random_.get(), sizeof(RandomStreams));
+    const PictureState& p = s_->console.picture;
+    for (u32 n = 0; goes_on && n < 2; ++n) {
+      const size_t from = at.pictures + n * setup_->picture_bytes();
+      if (p.kind[n] != PictureKind::kLog) {
+        goes_on = visit(from, memory_->pixels[n], setup_->picture_bytes());
+        continue;
+      }
+      const TiaWriteLog& log = memory_->logs[p.log_slot[n]];
+      const LogHead head = head_of(log);
+      goes_on = visit(from, &head, sizeof head) &&
+                visit(from + sizeof head, log.entries, log.size * sizeof(LogEntry));
+    }
+    return goes_on && visit(at.pending, frames_.get(), at.stack_end - at.pending);
+  }
+
   SnapshotLayout snapshot_layout(const BatchOptions& o) const {
     return cule::snapshot_layout(o, setup_->game->properties().height);
   }
 
   void restore_pictures(const u8* row, const SnapshotLayout& at) {
-    const size_t picture = setup_->picture_bytes();
-    for (u32 n = 0; n < 2; ++n)
-      std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
+    const LoggedRow logged{row, at, setup_->picture_bytes()};
+    for (u32 n = 0; n < 2; ++n) {
+      const bool is_log = s_->console.picture.kind[n] == PictureKind::kLog;
+      void* const to = is_log ? static_cast<void*>(&memory_->logs[n]) : memory_->pixels[n];
+      std::memcpy(to, logged.picture_of(n), logged.used(n, s_->console.picture));
+    }
     std::memcpy(frames_.get(), row + at.pending, at.stack_end - at.pending);
     pooled_frames_.cached = {};
     has_objects_ = false;
@@ -269,6 +331,7 @@ class EnvSlot {
   PooledFrames pooled_frames_{};
   bool has_objects_ = false;  // the newest frame is that of objects_ram_
   u8 objects_ram_[kRamBytes];
+  u64 logged_checksum_ = 0;  // of the last save_logged()
 };
 
 }  // namespace cule
