@@ -283,7 +283,7 @@ void Batch::reset_snapshots(const std::vector<i64>& seeds, u8* rows_out, const O
     slots_[size_t(i)].state().newest_frame = 0;  // which a reset leaves as it was
     if (!reset_slot(i, seeds[k], w)) return false;
     write_results(i, out, k);
-    save_logged(i, rows_out + k * state_bytes_);
+    save_logged(i, rows_out + k * state_bytes_, nullptr);
     return slots_[size_t(i)].state().env.fault == EnvFault::kNone;
   });
   if (failed < n) throw ModeUnreachable("mode was not reached in the reset of a game");
@@ -296,10 +296,13 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
   };
   const size_t n = commands.size() / num_players();
   const size_t failed = run_snapshots(n, [&](i32 i, size_t k, Workspace& w) {
-    // A row of the step before is of an environment that has played nothing else since.
-    if (!slots_[size_t(i)].has_saved_logged(rows + k * state_bytes_)) {
+    const u8* const row = rows + k * state_bytes_;
+    u8* const row_out = rows_out + k * state_bytes_;
+    PictureBytes before;
+    const bool is_own = slots_[size_t(i)].take_logged(row, before);
+    if (!is_own) {
       if (!find_error(i, k).empty()) return false;
-      restore(i, rows + k * state_bytes_);
+      restore(i, row);
     }
     const SlotState& s = slots_[size_t(i)].state();
     if (options_.autoreset == Autoreset::kDisabled && s.is_ended) return false;
@@ -309,7 +312,7 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
     i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + k;
     advance(i, &commands[k * num_players()], final_obs, final_ints, out.width, out.stacked, w);
     write_results(i, out, k);
-    save_logged(i, rows_out + k * state_bytes_);
+    save_logged(i, row_out, is_own && row == row_out ? &before : nullptr);
     return true;
   });
   if (failed == n) return;
@@ -402,11 +405,11 @@ void Batch::save(i32 i, u8* row) {
   std::memset(row + end, 0, state_bytes_ - end);
 }
 
-void Batch::save_logged(i32 i, u8* row) {
+void Batch::save_logged(i32 i, u8* row, const PictureBytes* before) {
   EnvSlot& slot = slots_[size_t(i)];
-  slot.save_logged(row);
-  const size_t end = slot.snapshot_layout().end;
-  std::memset(row + end, 0, state_bytes_ - end);
+  const size_t all = slot.setup().picture_bytes(), end = slot.snapshot_layout().stack_end;
+  slot.save_logged(row, before != nullptr ? *before : PictureBytes{all, all});
+  if (before == nullptr) std::memset(row + end, 0, state_bytes_ - end);
 }
 
 const std::vector<std::vector<u8>>& Batch::reset_states(i32 i, Interruption* interruption) {

@@ -117,7 +117,8 @@ class Batch {
   void check_modifications() const;
   void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
-  void save_logged(i32 i, u8* row);
+  // `before`: of the pictures that the row holds, which is of this environment; null: another row.
+  void save_logged(i32 i, u8* row, const PictureBytes* before);
   void write_numbers(i32 i, i32* ints, size_t width) const;
   void advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);

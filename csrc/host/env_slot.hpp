@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "batch/snapshot.hpp"
 #include "host/frame_pooling.hpp"
@@ -193,38 +194,44 @@ class EnvSlot {
     restore_pictures(row, at);
   }
 
-  // Fills a row as host/logged_row.hpp has it.
-  void save_logged(u8* row) {
+  // Fills a row as host/logged_row.hpp has it. `before` is the bytes of the pictures that it holds,
+  // with zeros after them: of another use of the row, all.
+  void save_logged(u8* row, const PictureBytes& before) {
     const Console c = console();
-    for (u32 n = 0; n < 2; ++n) {
-      if (s_->console.picture.kind[n] != PictureKind::kLog) make_pixels(c, n);
-    }
     const SnapshotLayout at = snapshot_layout();
     const LoggedRow logged{row, at, setup_->picture_bytes()};
-    const PictureState& p = s_->console.picture;
-    each_logged_part([&](size_t from, const void* data, size_t bytes) {
-      std::memcpy(row + from, data, bytes);
-      return true;
-    });
+    PictureBytes used{};
     for (u32 n = 0; n < 2; ++n) {
-      const size_t used = logged.used(n, p);
-      std::memset(row + at.pictures + n * logged.picture + used, 0, logged.picture - used);
+      const PictureState& p = s_->console.picture;
+      const bool is_log = p.kind[n] == PictureKind::kLog;
+      if (!is_log) make_pixels(c, n);
+      const TiaWriteLog& log = memory_->logs[p.log_slot[n]];
+      used[n] = is_log ? log_bytes(log.size) : logged.picture;
+      u8* const to = row + at.pictures + n * logged.picture;
+      std::memcpy(to, is_log ? reinterpret_cast<const u8*>(&log) : memory_->pixels[n], used[n]);
+      if (is_log) clear_latches(to);
+      if (before[n] > used[n]) std::memset(to + used[n], 0, before[n] - used[n]);
     }
-    std::memset(row + at.stack_end, 0, at.end - at.stack_end);
-    logged_checksum_ = logged.checksum(p);
-    const SnapshotHeader h{kLoggedMagic, layout_code(*options_), setup_->game->key(),
-                           logged_checksum_};
-    std::memcpy(row, &h, sizeof h);
+    const SlotState state = logged_state(*s_, memory_->logs);
+    std::memcpy(row + sizeof(SnapshotHeader), &state, sizeof state);
+    if (at.pictures > at.streams)
+      std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
+    std::memcpy(row + at.pending, frames_.get(), at.stack_end - at.pending);
+    logged_ = {kLoggedMagic, layout_code(*options_), setup_->game->key(), logged.checksum(used)};
+    logged_bytes_ = used;
+    std::memcpy(row, &logged_, sizeof logged_);
   }
 
-  // Whether a row is what save_logged() would write, and wrote last.
-  bool has_saved_logged(const u8* row) const {
-    const SnapshotHeader h{kLoggedMagic, layout_code(*options_), setup_->game->key(),
-                           logged_checksum_};
-    return s_->has_reset && std::memcmp(row, &h, sizeof h) == 0 &&
-           each_logged_part([&](size_t from, const void* data, size_t bytes) {
-             return std::memcmp(row + from, data, bytes) == 0;
-           });
+  // Whether a row is what save_logged() wrote last, and nothing has been played since: then
+  // `before` becomes the bytes of its pictures.
+  bool take_logged(const u8* row, PictureBytes& before) {
+    const SnapshotHeader last = std::exchange(logged_, {});
+    const LoggedRow logged{row, snapshot_layout(), setup_->picture_bytes()};
+    if (last.magic != kLoggedMagic || std::memcmp(row, &last, sizeof last) != 0 ||
+        logged.checksum(logged_bytes_) != last.checksum)
+      return false;
+    before = logged_bytes_;
+    return true;
   }
   void restore_cached(const u8* row) {
     const SnapshotLayout at = snapshot_layout();
@@ -241,41 +248,19 @@ class EnvSlot {
   }
 
  private:
-  // Calls visit(offset, data, bytes) for what a row of save_logged() has, until it returns false;
-  // returns whether it never did.
-  template <class Visit>
-  bool each_logged_part(const Visit& visit) const {
-    const SnapshotLayout at = snapshot_layout();
-    const SlotState state = logged_state(*s_, memory_->logs);
-    bool goes_on = visit(sizeof(SnapshotHeader), &state, sizeof state);
-    if (at.pictures > at.streams)
-      goes_on = goes_on && visit(at.streams, random_.get(), sizeof(RandomStreams));
-    const PictureState& p = s_->console.picture;
-    for (u32 n = 0; goes_on && n < 2; ++n) {
-      const size_t from = at.pictures + n * setup_->picture_bytes();
-      if (p.kind[n] != PictureKind::kLog) {
-        goes_on = visit(from, memory_->pixels[n], setup_->picture_bytes());
-        continue;
-      }
-      const TiaWriteLog& log = memory_->logs[p.log_slot[n]];
-      const LogHead head = head_of(log);
-      goes_on = visit(from, &head, sizeof head) &&
-                visit(from + sizeof head, log.entries, log.size * sizeof(LogEntry));
-    }
-    return goes_on && visit(at.pending, frames_.get(), at.stack_end - at.pending);
-  }
-
   SnapshotLayout snapshot_layout(const BatchOptions& o) const {
     return cule::snapshot_layout(o, setup_->game->properties().height);
   }
 
   void restore_pictures(const u8* row, const SnapshotLayout& at) {
     const LoggedRow logged{row, at, setup_->picture_bytes()};
+    const PictureBytes used = logged.used(s_->console.picture);
     for (u32 n = 0; n < 2; ++n) {
       const bool is_log = s_->console.picture.kind[n] == PictureKind::kLog;
       void* const to = is_log ? static_cast<void*>(&memory_->logs[n]) : memory_->pixels[n];
-      std::memcpy(to, logged.picture_of(n), logged.used(n, s_->console.picture));
+      std::memcpy(to, logged.picture_of(n), used[n]);
     }
+    complete_latches(console());
     std::memcpy(frames_.get(), row + at.pending, at.stack_end - at.pending);
     pooled_frames_.cached = {};
     has_objects_ = false;
@@ -331,7 +316,8 @@ class EnvSlot {
   PooledFrames pooled_frames_{};
   bool has_objects_ = false;  // the newest frame is that of objects_ram_
   u8 objects_ram_[kRamBytes];
-  u64 logged_checksum_ = 0;  // of the last save_logged()
+  SnapshotHeader logged_{};  // of the last save_logged(), until the environment plays on
+  PictureBytes logged_bytes_{};
 };
 
 }  // namespace cule

@@ -4,10 +4,11 @@
 // picture that is a log stays one, in the place of its pixels, and what follows it there is zero.
 // Collision latches that the logs tell are left out, because which of them have been recorded
 // depends on what the console played before. The checksum is a faster one, over what is in use. So
-// the bytes are a function of the environment alone, which knows its own by comparing them with its
-// memory.
+// the bytes are a function of the environment alone, which knows those that it wrote last by their
+// checksum, and need not restore them.
 #pragma once
 
+#include <array>
 #include <cstring>
 
 #include "batch/snapshot.hpp"
@@ -26,10 +27,12 @@ struct LogHead {
 static_assert(sizeof(LogHead) == log_bytes(0));
 static_assert(sizeof(TiaWriteLog) <= kMinHeight * kScreenWidth);
 
-inline LogHead head_of(const TiaWriteLog& log) {
-  LogHead head{log.start, log.start_beam, log.base_clock, log.first_line, log.size};
+// Of the log of a snapshot: latches are found from its entries, or need not be.
+inline void clear_latches(u8* log) {
+  LogHead head;
+  std::memcpy(&head, log, sizeof head);
   head.start.collisions = head.start.missing_latches = 0;
-  return head;
+  std::memcpy(log, &head, sizeof head);
 }
 
 inline bool clears_latches(const TiaWriteLog& log) {
@@ -54,10 +57,12 @@ inline SlotState logged_state(const SlotState& state, const TiaWriteLog* logs) {
   return s;
 }
 
-// Where the parts of a snapshot are, in an environment whose pictures have `height` rows.
+using PictureBytes = std::array<size_t, 2>;
+
+// Where the parts of a snapshot are.
 struct LoggedRow {
   const u8* row;
-  const SnapshotLayout& at;
+  const SnapshotLayout at;
   size_t picture;  // bytes
 
   bool is_one() const { return read<SnapshotHeader>(0).magic == kLoggedMagic; }
@@ -65,14 +70,17 @@ struct LoggedRow {
   LogHead head(u32 n) const { return read<LogHead>(at.pictures + n * picture); }
   const u8* picture_of(u32 n) const { return row + at.pictures + n * picture; }
 
-  // Of picture n, which is a log that has at most kLogCapacity entries, or pixels.
-  size_t used(u32 n, const PictureState& p) const {
-    return p.kind[n] == PictureKind::kLog ? log_bytes(head(n).size) : picture;
+  // Bytes of the pictures, of which logs have at most kLogCapacity entries.
+  PictureBytes used(const PictureState& p) const {
+    PictureBytes bytes{};
+    for (u32 n = 0; n < 2; ++n)
+      bytes[n] = p.kind[n] == PictureKind::kLog ? log_bytes(head(n).size) : picture;
+    return bytes;
   }
 
-  u64 checksum(const PictureState& p) const {
+  u64 checksum(const PictureBytes& used) const {
     u64 h = lanes(0, row + sizeof(SnapshotHeader), at.pictures - sizeof(SnapshotHeader));
-    for (u32 n = 0; n < 2; ++n) h = lanes(h, picture_of(n), used(n, p));
+    for (u32 n = 0; n < 2; ++n) h = lanes(h, picture_of(n), used[n]);
     return lanes(h, row + at.pending, at.stack_end - at.pending);
   }
 
@@ -87,7 +95,7 @@ struct LoggedRow {
       if (p.kind[n] == PictureKind::kLog)
         is_valid = p.log_slot[n] == n && is_valid_log(n, properties);
     }
-    if (!is_valid || p.recording_slot != kLogSlots - 1 || h.checksum != checksum(p))
+    if (!is_valid || p.recording_slot != kLogSlots - 1 || h.checksum != checksum(used(p)))
       return SnapshotError::kDamaged;
     if (p.kind[p.current] == PictureKind::kLog) s.console.tia.missing_latches = 0;
     for (PictureKind& kind : p.kind) {

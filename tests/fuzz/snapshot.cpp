@@ -72,7 +72,7 @@ void sign_logged(const GameSetup& setup, const BatchOptions& options, u8* row) {
   }
   SnapshotHeader h;
   std::memcpy(&h, row, sizeof h);
-  h.checksum = logged.checksum(p);
+  h.checksum = logged.checksum(logged.used(p));
   std::memcpy(row, &h, sizeof h);
 }
 

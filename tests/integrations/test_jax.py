@@ -219,7 +219,9 @@ def test_snapshots_of_environments_with_delays_of_their_own(closing) -> None:
         pure_reset(jnp.array([1, 1]))
     states, _ = pure_reset(4)
     env.reset(seed=4)
-    np.testing.assert_array_equal(states, env.get_state())
+    saved = env.get_state()
+    env.set_state(np.asarray(states))
+    np.testing.assert_array_equal(env.get_state(), saved)
 
 
 @pytest.mark.parametrize("form", ["xla", "xla_pure"])
@@ -270,7 +272,7 @@ def test_snapshots_of_several_computations(closing) -> None:
     rng = np.random.default_rng(0)
     ends = 0
     for _ in range(150):
-        back = int(rng.integers(len(kept))) if rng.random() < 0.3 else int(rng.integers(2))
+        back = int(rng.integers(min(len(kept), 5))) if rng.random() < 0.3 else 0
         states, actions = kept[-1 - back], rng.integers(4, size=2, dtype=np.int32)
         after, result = step(states, actions)
         env.set_state(np.asarray(states))
