@@ -88,8 +88,7 @@ class XlaMethods:
         ``step`` as it is. The results are those of an environment with the options of this one,
         after `set_state`; this environment does not change. The same arguments always give the
         same results. The functions run in ``jax.jit``, ``jax.lax.scan`` and ``jax.vmap``. They are
-        slower than those of `xla`, because each step compares or restores, and saves, every
-        snapshot.
+        slower than those of `xla`, because each step reads and writes every snapshot.
 
         ``states`` are snapshots of `get_state` or of these functions, uint8
         ``[..., state_size]``, and ``actions`` and the results have the same leading dimensions,
