@@ -19,6 +19,8 @@ namespace cule {
 constexpr char kSnapshotVersion = '4';
 constexpr u32 kSnapshotName = 0x574F52;
 constexpr u32 kSnapshotMagic = kSnapshotName | u32(kSnapshotVersion) << 24;
+// Of the snapshots of pure functions on a host (host/logged_row.hpp), which no build need keep.
+constexpr u32 kLoggedMagic = kSnapshotName | u32('L') << 24;
 constexpr size_t kRowAlignment = 8;
 
 struct SnapshotHeader {
@@ -110,7 +112,8 @@ enum class SnapshotError : u8 {
   kOtherVersion,
   kOtherGame,
   kOtherLayout,
-  kDamaged
+  kDamaged,
+  kOfPureFunctions
 };
 
 // Whether the environment of a snapshot can be run: a checksum is no proof, because anybody can
@@ -121,6 +124,17 @@ CULE_HD inline bool is_valid_slot(const SlotState& s, const ConsoleProperties& p
          is_valid_state(s.console, p, type) &&
          is_valid_env(s.env, num_modifications, max_action_delay) && is_valid_agent(s.agent) &&
          is_valid_agent(s.reported);
+}
+
+// Of the pending actions of a snapshot.
+CULE_HD inline bool has_valid_pending(const u8* row, const SnapshotLayout& at) {
+  bool is_valid = true;
+  Command pending;
+  for (size_t i = at.pending; i < at.pooled; i += sizeof pending) {
+    memcpy(&pending, row + i, sizeof pending);
+    is_valid &= is_valid_strength(pending.strength);
+  }
+  return is_valid;
 }
 
 // What the snapshots of a game and of a batch's options have in common.
@@ -139,6 +153,7 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
   SnapshotHeader h;
   memcpy(&h, row, sizeof h);
   if ((h.magic & 0xFFFFFF) != kSnapshotName) return SnapshotError::kNotARow;
+  if (h.magic == kLoggedMagic) return SnapshotError::kOfPureFunctions;
   if (h.magic != kSnapshotMagic) return SnapshotError::kOtherVersion;
   if (h.key != owner.key) return SnapshotError::kOtherGame;
   if (h.layout != owner.layout) return SnapshotError::kOtherLayout;
@@ -146,13 +161,9 @@ CULE_HD inline SnapshotError find_snapshot_error(const u8* row, const SnapshotOw
     return SnapshotError::kDamaged;
   SlotState s;
   memcpy(&s, row + sizeof h, sizeof s);
-  bool is_valid = is_valid_slot(s, properties, owner.type, owner.stack_num, owner.num_modifications,
-                                owner.max_action_delay);
-  Command pending;
-  for (size_t at = owner.at.pending; at < owner.at.pooled; at += sizeof pending) {
-    memcpy(&pending, row + at, sizeof pending);
-    is_valid &= is_valid_strength(pending.strength);
-  }
+  const bool is_valid = is_valid_slot(s, properties, owner.type, owner.stack_num,
+                                      owner.num_modifications, owner.max_action_delay) &&
+                        has_valid_pending(row, owner.at);
   return is_valid ? SnapshotError::kNone : SnapshotError::kDamaged;
 }
 

@@ -24,6 +24,9 @@ inline std::string text_of(SnapshotError fault, i32 env, const std::string& game
              game_id + "), or with other modifications";
     case SnapshotError::kOtherLayout:
       return "saved from an environment with other observations or another resets option";
+    case SnapshotError::kOfPureFunctions:
+      return "of xla_pure(); set_state() and get_state() of environments on a CPU make of it what "
+             "others take";
     default:
       return "the bytes are corrupted";
   }

@@ -456,7 +456,8 @@ void bind_batch(py::module_& m) {
         if (size_t(row.size()) < sizeof h) return std::nullopt;
         std::memcpy(&h, row.data(), sizeof h);
         if ((h.magic & 0xFFFFFF) != kSnapshotName) return std::nullopt;
-        if (h.magic != kSnapshotMagic) refuse(text_of(SnapshotError::kOtherVersion, 0, ""));
+        if (h.magic != kSnapshotMagic && h.magic != kLoggedMagic)
+          refuse(text_of(SnapshotError::kOtherVersion, 0, ""));
         return layout_options(h.layout);
       },
       py::arg("row"));

@@ -283,7 +283,7 @@ void Batch::reset_snapshots(const std::vector<i64>& seeds, u8* rows_out, const O
     slots_[size_t(i)].state().newest_frame = 0;  // which a reset leaves as it was
     if (!reset_slot(i, seeds[k], w)) return false;
     write_results(i, out, k);
-    save(i, rows_out + k * state_bytes_);
+    save_logged(i, rows_out + k * state_bytes_, nullptr);
     return slots_[size_t(i)].state().env.fault == EnvFault::kNone;
   });
   if (failed < n) throw ModeUnreachable("mode was not reached in the reset of a game");
@@ -296,8 +296,14 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
   };
   const size_t n = commands.size() / num_players();
   const size_t failed = run_snapshots(n, [&](i32 i, size_t k, Workspace& w) {
-    if (!find_error(i, k).empty()) return false;
-    restore(i, rows + k * state_bytes_);
+    const u8* const row = rows + k * state_bytes_;
+    u8* const row_out = rows_out + k * state_bytes_;
+    PictureBytes before;
+    const bool is_own = slots_[size_t(i)].take_logged(row, before);
+    if (!is_own) {
+      if (!find_error(i, k).empty()) return false;
+      restore(i, row);
+    }
     const SlotState& s = slots_[size_t(i)].state();
     if (options_.autoreset == Autoreset::kDisabled && s.is_ended) return false;
     u8* final_obs = out.final_obs == nullptr
@@ -306,7 +312,7 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
     i32* final_ints = out.final_ints == nullptr ? nullptr : out.final_ints + k;
     advance(i, &commands[k * num_players()], final_obs, final_ints, out.width, out.stacked, w);
     write_results(i, out, k);
-    save(i, rows_out + k * state_bytes_);
+    save_logged(i, row_out, is_own && row == row_out ? &before : nullptr);
     return true;
   });
   if (failed == n) return;
@@ -399,6 +405,13 @@ void Batch::save(i32 i, u8* row) {
   std::memset(row + end, 0, state_bytes_ - end);
 }
 
+void Batch::save_logged(i32 i, u8* row, const PictureBytes* before) {
+  EnvSlot& slot = slots_[size_t(i)];
+  const size_t all = slot.setup().picture_bytes(), end = slot.snapshot_layout().stack_end;
+  slot.save_logged(row, before != nullptr ? *before : PictureBytes{all, all});
+  if (before == nullptr) std::memset(row + end, 0, state_bytes_ - end);
+}
+
 const std::vector<std::vector<u8>>& Batch::reset_states(i32 i, Interruption* interruption) {
   fill_cache(interruption);
   return cache_.at(cache_key(i));
@@ -413,7 +426,9 @@ std::string Batch::find_snapshot_error(i32 i, const u8* row) const {
                             u32(options_.stack_num),
                             game.num_modifications(),
                             options_.max_action_delay};
-  SnapshotError fault = cule::find_snapshot_error(row, owner, game.properties());
+  const LoggedRow logged{row, owner.at, game.properties().height * size_t(kScreenWidth)};
+  SnapshotError fault = logged.is_one() ? logged.find_error(owner, game.properties())
+                                        : cule::find_snapshot_error(row, owner, game.properties());
   if (fault == SnapshotError::kNone) {
     SlotState s;
     std::memcpy(&s, row + sizeof(SnapshotHeader), sizeof s);

@@ -62,7 +62,8 @@ class Batch {
                    Interruption* interruption = nullptr);
 
   // Pure forms: of any number of snapshots, whatever the environments were before. Snapshot k is
-  // run in environment k % size().
+  // run in environment k % size(). Those that they write (host/logged_row.hpp) may take the place
+  // of those that they read.
   void reset_snapshots(const std::vector<i64>& seeds, u8* rows_out, const Outputs& out);
   void step_snapshots(const u8* rows, const std::vector<Command>& commands, u8* rows_out,
                       const Outputs& out);
@@ -116,6 +117,8 @@ class Batch {
   void check_modifications() const;
   void make_slots();
   bool reset_slot(i32 i, i64 seed, Workspace& w);
+  // `before`: of the pictures that the row holds, which is of this environment; null: another row.
+  void save_logged(i32 i, u8* row, const PictureBytes* before);
   void write_numbers(i32 i, i32* ints, size_t width) const;
   void advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints, size_t final_width,
                bool stacked, Workspace& w);

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "batch/snapshot.hpp"
 #include "host/frame_pooling.hpp"
 #include "host/game.hpp"
+#include "host/logged_row.hpp"
 #include "host/resize_simd.hpp"
 
 namespace cule {
@@ -191,6 +193,46 @@ class EnvSlot {
       std::memcpy(random_.get(), row + at.streams, sizeof(RandomStreams));
     restore_pictures(row, at);
   }
+
+  // Fills a row as host/logged_row.hpp has it. `before` is the bytes of the pictures that it holds,
+  // with zeros after them: of another use of the row, all.
+  void save_logged(u8* row, const PictureBytes& before) {
+    const Console c = console();
+    const SnapshotLayout at = snapshot_layout();
+    const LoggedRow logged{row, at, setup_->picture_bytes()};
+    PictureBytes used{};
+    for (u32 n = 0; n < 2; ++n) {
+      const PictureState& p = s_->console.picture;
+      const bool is_log = p.kind[n] == PictureKind::kLog;
+      if (!is_log) make_pixels(c, n);
+      const TiaWriteLog& log = memory_->logs[p.log_slot[n]];
+      used[n] = is_log ? log_bytes(log.size) : logged.picture;
+      u8* const to = row + at.pictures + n * logged.picture;
+      std::memcpy(to, is_log ? reinterpret_cast<const u8*>(&log) : memory_->pixels[n], used[n]);
+      if (is_log) clear_latches(to);
+      if (before[n] > used[n]) std::memset(to + used[n], 0, before[n] - used[n]);
+    }
+    const SlotState state = logged_state(*s_, memory_->logs);
+    std::memcpy(row + sizeof(SnapshotHeader), &state, sizeof state);
+    if (at.pictures > at.streams)
+      std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
+    std::memcpy(row + at.pending, frames_.get(), at.stack_end - at.pending);
+    logged_ = {kLoggedMagic, layout_code(*options_), setup_->game->key(), logged.checksum(used)};
+    logged_bytes_ = used;
+    std::memcpy(row, &logged_, sizeof logged_);
+  }
+
+  // Whether a row is what save_logged() wrote last, and nothing has been played since: then
+  // `before` becomes the bytes of its pictures.
+  bool take_logged(const u8* row, PictureBytes& before) {
+    const SnapshotHeader last = std::exchange(logged_, {});
+    const LoggedRow logged{row, snapshot_layout(), setup_->picture_bytes()};
+    if (last.magic != kLoggedMagic || std::memcmp(row, &last, sizeof last) != 0 ||
+        logged.checksum(logged_bytes_) != last.checksum)
+      return false;
+    before = logged_bytes_;
+    return true;
+  }
   void restore_cached(const u8* row) {
     const SnapshotLayout at = snapshot_layout();
     SlotState cached;
@@ -211,9 +253,14 @@ class EnvSlot {
   }
 
   void restore_pictures(const u8* row, const SnapshotLayout& at) {
-    const size_t picture = setup_->picture_bytes();
-    for (u32 n = 0; n < 2; ++n)
-      std::memcpy(memory_->pixels[n], row + at.pictures + n * picture, picture);
+    const LoggedRow logged{row, at, setup_->picture_bytes()};
+    const PictureBytes used = logged.used(s_->console.picture);
+    for (u32 n = 0; n < 2; ++n) {
+      const bool is_log = s_->console.picture.kind[n] == PictureKind::kLog;
+      void* const to = is_log ? static_cast<void*>(&memory_->logs[n]) : memory_->pixels[n];
+      std::memcpy(to, logged.picture_of(n), used[n]);
+    }
+    complete_latches(console());
     std::memcpy(frames_.get(), row + at.pending, at.stack_end - at.pending);
     pooled_frames_.cached = {};
     has_objects_ = false;
@@ -269,6 +316,8 @@ class EnvSlot {
   PooledFrames pooled_frames_{};
   bool has_objects_ = false;  // the newest frame is that of objects_ram_
   u8 objects_ram_[kRamBytes];
+  SnapshotHeader logged_{};  // of the last save_logged(), until the environment plays on
+  PictureBytes logged_bytes_{};
 };
 
 }  // namespace cule

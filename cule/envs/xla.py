@@ -88,13 +88,14 @@ class XlaMethods:
         ``step`` as it is. The results are those of an environment with the options of this one,
         after `set_state`; this environment does not change. The same arguments always give the
         same results. The functions run in ``jax.jit``, ``jax.lax.scan`` and ``jax.vmap``. They are
-        slower than those of `xla`, because each step restores and saves every snapshot.
+        slower than those of `xla`, because each step reads and writes every snapshot.
 
-        ``states`` are snapshots of `get_state`, uint8 ``[..., state_size]``, and ``actions`` and
-        the results have the same leading dimensions, any number of them. With several games,
-        modes, difficulties or action delays the last of these is N, one environment each.
-        ``seed`` is an integer s, for N environments with the seeds s to s + N - 1, or int32
-        ``[...]``, one for each snapshot; from 0 on. Both may be traced.
+        ``states`` are snapshots of `get_state` or of these functions, uint8
+        ``[..., state_size]``, and ``actions`` and the results have the same leading dimensions,
+        any number of them. With several games, modes, difficulties or action delays the last of
+        these is N, one environment each. ``seed`` is an integer s, for N environments with the
+        seeds s to s + N - 1, or int32 ``[...]``, one for each snapshot; from 0 on. Both may be
+        traced. On a CPU, `set_state` takes the snapshots of these functions, too.
 
         Returns:
             ``reset, step``.

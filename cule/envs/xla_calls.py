@@ -321,7 +321,11 @@ class SnapshotFunctions(_Calls):
 
     def _run(self, name: str, arguments: Sequence[Array], shape: Shape) -> list[Array]:
         states = jax.ShapeDtypeStruct((*shape, self._state_size), jnp.uint8)
-        call = self._call(name, states, shape, vmap_method="broadcast_all")
+        # A step writes its snapshots where those that it reads are, where nothing else needs them.
+        aliases = {0: 0} if name == "cule_step_snapshots" else {}
+        call = self._call(
+            name, states, shape, vmap_method="broadcast_all", input_output_aliases=aliases
+        )
         results = call(*arguments, target=np.int64(self._target.id))
         # A number of the snapshot's place here, not of the environment it was run in.
         count = shape[-1] if shape else 1

@@ -38,8 +38,10 @@ KINDS = ("2K", "4K", "F8", "F8SC", "F6", "F6SC", "E0", "FE", "DPC")
 ANY_IMAGE = len(KINDS)
 #: A word of a program that takes more than a byte follows, as in ``rules.cpp``.
 WIDE_WORD = 0xFF
-#: Bytes of an environment's state, at the start of a snapshot or state.
-STATE_BYTES = 976
+#: Bytes of an environment's state, at the start of a snapshot or state, and of the log that a
+#: snapshot of pure functions has after the random streams.
+STATE = range(976)
+LOG_HEAD = range(976 + 7500, 976 + 7500 + 100)
 #: Bytes of a ROM with one bank, and of the header of a rules file.
 BANK_BYTES = 4096
 RULES_HEADER_BYTES = 32
@@ -136,15 +138,15 @@ def snapshot_corpus(per_kind: int) -> Corpus:
     """Genuine snapshots, and some with a few other bytes in the state."""
     corpus = {}
     for kind in range(len(KINDS)):
-        for is_console in (0, 1):
+        for form, places in enumerate((STATE, STATE, (*STATE, *LOG_HEAD))):
             for seed in range(per_kind):
-                rng = random.Random(f"{kind} {is_console} {seed}")
-                header = bytes([kind, is_console, *rng.choices(range(1, 8), k=2)])
-                change = bytearray(STATE_BYTES)
+                rng = random.Random(f"{kind} {form} {seed}")
+                header = bytes([kind, form, *rng.choices(range(1, 8), k=2)])
+                change = bytearray(max(places) + 1)
                 for _ in range(seed):
-                    change[rng.randrange(STATE_BYTES)] = 1 << rng.randrange(8)
+                    change[rng.choice(places)] = 1 << rng.randrange(8)
                 header = header.ljust(HEADER_BYTES, b"\3")
-                corpus[f"{KINDS[kind]}-{is_console}-{seed}"] = header + bytes(change)
+                corpus[f"{KINDS[kind]}-{form}-{seed}"] = header + bytes(change)
     return corpus
 
 

@@ -219,7 +219,9 @@ def test_snapshots_of_environments_with_delays_of_their_own(closing) -> None:
         pure_reset(jnp.array([1, 1]))
     states, _ = pure_reset(4)
     env.reset(seed=4)
-    np.testing.assert_array_equal(states, env.get_state())
+    saved = env.get_state()
+    env.set_state(np.asarray(states))
+    np.testing.assert_array_equal(env.get_state(), saved)
 
 
 @pytest.mark.parametrize("form", ["xla", "xla_pure"])
@@ -260,6 +262,30 @@ def test_vmap_over_seeds_and_start_states(closing) -> None:
     np.testing.assert_array_equal(branches[actions[0, 0]], alone)
     seeds, _ = reset(np.array([5, 3], np.int64))
     np.testing.assert_array_equal(seeds[1], states[0, 0])
+
+
+def test_snapshots_of_several_computations(closing) -> None:
+    """Those of the last step, of earlier ones and of get_state give what an environment gives."""
+    env = closing(cule.AtariVectorEnv("breakout", 2, **SHORT, repeat_action_probability=0.25))
+    (reset, step), (_, other_step) = env.xla_pure(), env.xla_pure()
+    kept = [reset(1)[0], reset(9)[0]]
+    rng = np.random.default_rng(0)
+    ends = 0
+    for _ in range(150):
+        back = int(rng.integers(min(len(kept), 5))) if rng.random() < 0.3 else 0
+        states, actions = kept[-1 - back], rng.integers(4, size=2, dtype=np.int32)
+        after, result = step(states, actions)
+        env.set_state(np.asarray(states))
+        plain = env.get_state()
+        wanted = env.step(actions)
+        assert_result(result, wanted)
+        assert_result(step(plain, actions)[1], wanted)
+        # The same bytes from functions that have played something else, and in another order.
+        np.testing.assert_array_equal(other_step(states, actions)[0], after)
+        np.testing.assert_array_equal(step(states[::-1], actions[::-1])[0][::-1], after)
+        kept.append(after)
+        ends += count_ends(result)
+    assert ends
 
 
 def test_partial_resets_and_seeds(closing) -> None:
