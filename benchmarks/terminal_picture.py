@@ -117,7 +117,7 @@ def svg_of(rows: list[Row]) -> str:
     height = LINE * (max(row.line for row in rows) + 1) + 2 * MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'font-family="monospace" font-size="{FONT}" fill="#d8dee9" xml:space="preserve">',
+        f'font-family="monospace" font-size="{FONT}" fill="#d8dee9">',
         f'<rect width="{width}" height="{height}" rx="6" fill="#20242c"/>',
     ]
     for line, text, begin, end in rows:
@@ -132,7 +132,7 @@ def svg_of(rows: list[Row]) -> str:
                 f'<set attributeName="display" to="inline" begin="{begin:.2f}s" end="{end:.2f}s"/>'
             )
         y = MARGIN + LINE * line + FONT
-        cut = escape(text[:COLUMNS])
+        cut = escape(text[:COLUMNS]).replace(" ", "\u00a0")  # others are drawn as one
         parts.append(f'<text x="{MARGIN}" y="{y}"{shown}>{cut}{when}</text>')
     return "\n".join([*parts, "</svg>", ""])
 

@@ -240,7 +240,8 @@ class RunLog:
 @functools.cache
 def _note_missing_board() -> None:
     """Say once per process that TensorBoard is not installed."""
-    print("TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
+    bar = "\n" if sys.stderr.isatty() else ""  # ends its line
+    print(f"{bar}TensorBoard is not installed; logging to CSV and JSON lines only", file=sys.stderr)
 
 
 def _boards(folder: Path, until_step: int | None) -> list[Tracker]:
