@@ -89,7 +89,7 @@ def record(commands: Iterable[str]) -> list[tuple[float, str]]:
 
 
 def rows_of(events: Iterable[tuple[float, str]]) -> list[Row]:
-    """What each line shows and when; understands line feeds and carriage returns."""
+    """Find what each line shows and when; line feeds and carriage returns move the cursor."""
     rows: list[Row] = []
     lines, begins, column = [""], [0.0], 0
     for now, text in events:
