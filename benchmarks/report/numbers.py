@@ -286,6 +286,13 @@ def _cells(path: Path) -> list[dict[str, Any]]:
     return [cell for cell in _json(path)["cells"] if "frames_per_s" in cell]
 
 
+def _by_game(columns: dict[str, dict[str, str]]) -> str:
+    """A table with a row for each game, from what each column has of it."""
+    games = dict.fromkeys(game for column in columns.values() for game in column)
+    rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
+    return table(("game", *columns), rows)
+
+
 def _gpu_games(results: Path) -> dict[str, str]:
     """Rates of single games after a reset and in play."""
     kinds = (
@@ -298,9 +305,7 @@ def _gpu_games(results: Path) -> dict[str, str]:
         for cell in sorted(_cells(results / GPU / name), key=lambda cell: int(cell["num_envs"])):
             column = columns.setdefault(f"{kind} {cell['num_envs']:,}", {})
             column[cell["game"]] = _millions(cell["frames_per_s"])
-    games = dict.fromkeys(game for column in columns.values() for game in column)
-    rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
-    return {"table_gpu_games": table(("game", *columns), rows)}
+    return {"table_gpu_games": _by_game(columns)}
 
 
 def _lanes(results: Path) -> dict[str, str]:
@@ -311,9 +316,7 @@ def _lanes(results: Path) -> dict[str, str]:
             lanes = cell["kernel"]["lanes_per_warp"]
             column = columns.setdefault(f"{size:,} by {lanes}", {})
             column[cell["game"]] = _millions(cell["frames_per_s"])
-    games = dict.fromkeys(game for column in columns.values() for game in column)
-    rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
-    return {"table_lanes": table(("game", *columns), rows)}
+    return {"table_lanes": _by_game(columns)}
 
 
 def _jaxtari(results: Path) -> dict[str, str]:

@@ -23,10 +23,7 @@ SMALL = [
 
 
 @pytest.mark.ale
-def test_modified_games(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cule.agents.run.evaluation.FRAME_CAP", 1_200)
+def test_modified_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, scores = tmp_path / "run", tmp_path / "scores.json"
     train = [
         "train",
@@ -47,7 +44,7 @@ def test_modified_games(
     assert after["modifications"] == "start_score(theirs=20, mine=0)"
     # The game ends at 21 points: what was not played gave no reward.
     change = after["mean"] - before["mean"]
-    assert change > 3
+    assert change > 10
     row = re.search(r"^start_score\(theirs=20, mine=0\) +(\S+) +\+(\S+)  \[\+(\S+), \+(\S+)\]  \+\d+%$",
                     printed, re.MULTILINE)  # fmt: skip
     assert row is not None, printed
