@@ -4,11 +4,11 @@
 // row of i16 for each object: x, y, width, height, visible, value (kObjectColumns), saturated.
 // Objects that are not visible, and rows that the game does not have, are zeros.
 //
-// Words: the number of groups; for each group the count of objects, the number of the first within
-// its kind, the place of the program, and four words with a bit for each cell of RAM that its
-// objects may read; then the programs. The first one, right after the groups, computes names that
-// all others use; each other one is run for every object of its groups, with the object's number in
-// kIndexSlot. Groups of one program follow each other.
+// Words: the number of kinds and the place of the first program; for each kind of object the number
+// of its groups and of its objects, the place of its program, and four words with a bit for each
+// cell of RAM that its objects may read; after each kind its groups: the number of objects, and the
+// cells that these may read. Then the programs. The first one computes names that all others use;
+// that of a kind is run for each object, with its number within the kind in kIndexSlot.
 #pragma once
 
 #include <cstring>
@@ -18,8 +18,10 @@
 namespace cule {
 
 constexpr u32 kMaxObjects = 2048;
-constexpr u32 kGroupWords = 7;  // count, first, place, cells
-constexpr u32 kCellWords = 4;   // of 128 cells
+constexpr u32 kCellWords = 4;                // of 128 cells
+constexpr u32 kKindWords = 3 + kCellWords;   // groups, objects, place, cells
+constexpr u32 kGroupWords = 1 + kCellWords;  // objects, cells
+constexpr u32 kFirstKind = 2;                // after the number of kinds and a place
 constexpr size_t kObjectBytes = kObjectColumns * sizeof(i16);
 
 struct ObjectRow {
@@ -37,14 +39,16 @@ struct CellSet {
 
   // Those that differ between two RAMs.
   CULE_HD static CellSet differing(const u8* a, const u8* b) {
+    constexpr u64 kLow = 0x7F7F7F7F7F7F7F7F;
     CellSet set{};
     for (u32 at = 0; at < 32 * kCellWords; at += 8) {
       u64 x, y;
       memcpy(&x, a + at, 8);
       memcpy(&y, b + at, 8);
-      if ((x ^= y) == 0) continue;
-      for (u32 i = 0; i < 8; ++i, x >>= 8)
-        set.word[at / 32] |= u32((x & 0xFF) != 0) << (at % 32 + i);
+      x ^= y;
+      x = (((x & kLow) + kLow) | x) & ~kLow;  // bit 7 of each byte that is not 0
+      const u64 bits = ((x >> 7) * 0x0102040810204080) >> 56;
+      set.word[at / 32] |= u32(bits) << (at % 32);
     }
     return set;
   }
@@ -73,48 +77,71 @@ CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* car
   const RuleMemory memory{ram, cart_ram};
   i32 slots[kMaxSlots] = {};
   ObjectRow object{rows};
-  const i32* group = words + 1;
-  const i32* const end = group + kGroupWords * words[0];
-  run_program(end, slots, memory, object);
-  for (; group < end; group += kGroupWords) {
-    if (earlier != nullptr && !earlier->changed.meets(group + 3)) {
-      object.row += group[0] * i32(kObjectColumns);
-      continue;
+  run_program(words + words[1], slots, memory, object);
+  const auto is_kept = [&](const i32* cells) {
+    return earlier != nullptr && !earlier->changed.meets(cells);
+  };
+  const i32* kind = words + kFirstKind;
+  for (i32 n = 0; n < words[0]; ++n) {
+    const i32* group = kind + kKindWords;
+    const i32* const end = group + kind[0] * i32(kGroupWords);
+    const i32* const program = words + kind[2];
+    if (is_kept(kind + 3)) {
+      object.row += kind[1] * i32(kObjectColumns);
+      group = end;
     }
-    for (i32 i = 0; i < group[0]; ++i, object.row += kObjectColumns) {
-      slots[kIndexSlot] = group[1] + i;
-      if (earlier != nullptr) memset(object.row, 0, kObjectBytes);
-      run_program(words + group[2], slots, memory, object);
+    for (i32 number = 0; group < end; group += kGroupWords) {
+      const i32 after = number + group[0];
+      if (is_kept(group + 1)) {
+        object.row += group[0] * i32(kObjectColumns);
+        number = after;
+      }
+      for (; number < after; ++number, object.row += kObjectColumns) {
+        slots[kIndexSlot] = number;
+        if (earlier != nullptr) memset(object.row, 0, kObjectBytes);
+        run_program(program, slots, memory, object);
+      }
     }
+    kind = end;
   }
 }
 
 inline u32 count_objects(const i32* words) {
   u32 count = 0;
-  for (i32 group = 0; group < words[0]; ++group) count += u32(words[1 + kGroupWords * group]);
+  const i32* kind = words + kFirstKind;
+  for (i32 n = 0; n < words[0]; ++n, kind += kKindWords + u32(kind[0]) * kGroupWords)
+    count += u32(kind[1]);
   return count;
 }
 
 // Whether write_objects stays within the words and kMaxObjects rows.
 inline bool is_valid_objects(const i32* words, u32 size) {
-  if (size < 1 || words[0] < 1 || u32(words[0]) >= size / kGroupWords) return false;
-  const i32* const first = words + 1;
-  const i32* const end = first + kGroupWords * words[0];
-  const auto is_program = [&](i32 at, i32 until) {
-    return at >= end - words && until > at && u32(until) <= size &&
-           find_program_error(words + at, u32(until - at), ProgramKind::kObjects) < 0;
+  if (size < kFirstKind || words[0] < 1) return false;
+  if (words[1] < i32(kFirstKind) || u32(words[1]) > size) return false;
+  u32 program = u32(words[1]), count = 0;
+  const auto is_program_until = [&](u32 until) {
+    const u32 at = program;
+    program = until;
+    return at < until && until <= size &&
+           find_program_error(words + at, until - at, ProgramKind::kObjects) < 0;
   };
-  if (!is_program(i32(end - words), first[2])) return false;
-  u32 count = 0;
-  for (const i32* group = first; group < end; group += kGroupWords) {
-    if (group[0] < 1 || u32(group[0]) > kMaxObjects - count) return false;
-    if (group[1] < 0 || u32(group[1]) >= kMaxObjects) return false;
-    count += u32(group[0]);
-    const bool is_last = group + kGroupWords == end;
-    const i32 until = is_last ? i32(size) : group[kGroupWords + 2];
-    if (!(until == group[2] && !is_last) && !is_program(group[2], until)) return false;
+  u32 at = kFirstKind;
+  const u32 end = program;
+  for (i32 n = 0; n < words[0]; ++n) {
+    if (end - at < kKindWords) return false;
+    const i32* const kind = words + at;
+    at += kKindWords;
+    if (kind[0] < 1 || u32(kind[0]) > (end - at) / kGroupWords) return false;
+    if (kind[2] < 0 || !is_program_until(u32(kind[2]))) return false;
+    u32 of_kind = 0;
+    for (i32 group = 0; group < kind[0]; ++group, at += kGroupWords) {
+      if (words[at] < 1 || u32(words[at]) > kMaxObjects - of_kind) return false;
+      of_kind += u32(words[at]);
+    }
+    if (kind[1] < 0 || u32(kind[1]) != of_kind || of_kind > kMaxObjects - count) return false;
+    count += of_kind;
   }
-  return true;
+  return at == end && is_program_until(size);
 }
 
 }  // namespace cule

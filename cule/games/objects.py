@@ -9,24 +9,28 @@ kind records its hit rate, offset and intersection over union.
 from __future__ import annotations
 
 import ast
+import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cule.errors import InvalidArgumentError, RulesError, shown
 from cule.games.compiler import CodeWriter, Op
-from cule.games.language import BINARY, COMPARE, INDEX, OBJECT_COLUMNS, Program, parse_objects
+from cule.games.language import BINARY, COMPARE, INDEX, OBJECT_COLUMNS, parse_objects
 from cule.games.tables import Table, package_data, parse_document
 
 #: Most objects of a game.
 MAX_OBJECTS = 2048
 
-#: Slot of `INDEX`, and words of a group in front of the programs: csrc/game/objects.hpp.
+#: Objects of a kind up to which each gets a program of its own, where what follows from its number
+#: is constant. Such programs take half the time, and more words.
+_MAX_UNROLLED = 40
+
+#: Slot of `INDEX`, as csrc/game/objects.hpp has it.
 _INDEX_SLOT = 31
-_GROUP_WORDS = 7
 
 
 class ObjectSlot(NamedTuple):
@@ -117,7 +121,12 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     first.block(names.body)
     programs = [first.finish()]
     slots[INDEX] = _INDEX_SLOT
-    for kind, columns in zip(kinds, expressions, strict=True):
+    parts = [
+        part
+        for kind, columns in zip(kinds, expressions, strict=True)
+        for part in _unrolled(kind, columns)
+    ]
+    for kind, columns in parts:
         writer = CodeWriter(f"{where}: {kind.name}", slots)
         by_name = dict(zip(OBJECT_COLUMNS, columns, strict=True))
         writer.expression(by_name["visible"])
@@ -129,16 +138,17 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
             writer.emit(Op.EMIT, OBJECT_COLUMNS.index(name), pops=1)
         writer.land(hidden)
         programs.append(writer.finish())
-    groups = [
-        _groups(names, kind.how_many, columns)
-        for kind, columns in zip(kinds, expressions, strict=True)
-    ]
-    num_groups = sum(map(len, groups))
-    words = [num_groups]
-    place = 1 + _GROUP_WORDS * num_groups + len(programs[0])
-    for of_kind, program in zip(groups, programs[1:], strict=True):
+    cells_of_names = _cells_of_names(names.body)
+    groups = [_groups(cells_of_names, kind.how_many, columns) for kind, columns in parts]
+    # In the order of csrc/game/objects.hpp.
+    num_words = 2 + sum(7 + 5 * len(of_kind) for of_kind in groups)
+    words = [len(parts), num_words]
+    place = num_words + len(programs[0])
+    for (kind, _), of_kind, program in zip(parts, groups, programs[1:], strict=True):
+        cells = frozenset[int]().union(*(group.cells for group in of_kind))
+        words += [len(of_kind), kind.how_many, place, *_cell_words(cells)]
         for group in of_kind:
-            words += [len(group.numbers), group.numbers.start, place, *_cell_words(group.cells)]
+            words += [len(group.numbers), *_cell_words(group.cells)]
         place += len(program)
     return ObjectTable(
         slots=tuple(
@@ -150,20 +160,58 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     )
 
 
+def _unrolled(kind: _Kind, columns: Sequence[ast.expr]) -> list[tuple[_Kind, Sequence[ast.expr]]]:
+    """A kind as it is, or one for each of its objects if these are few."""
+    if kind.how_many > _MAX_UNROLLED:
+        return [(kind, columns)]
+    single = kind._replace(how_many=1)
+    return [
+        (single, [_Folding(number).visit(copy.deepcopy(tree)) for tree in columns])
+        for number in range(kind.how_many)
+    ]
+
+
+class _Folding(ast.NodeTransformer):
+    """Replaces what depends on nothing but the number of the object by its value."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def visit(self, node: ast.AST) -> Any:
+        try:
+            return ast.Constant(_value_of(node, self._number))
+        except _NotConstantError:
+            return self.generic_visit(node)
+
+
 class _Group(NamedTuple):
     numbers: range  # of objects of one kind
     cells: frozenset[int]  # of RAM that each of them may read
 
 
-def _groups(names: Program, count: int, columns: Sequence[ast.expr]) -> list[_Group]:
+def _cells_of_names(body: Sequence[ast.stmt]) -> dict[str, frozenset[int]]:
+    """For each name that is assigned, the cells of RAM that its value depends on."""
+    cells: dict[str, frozenset[int]] = {}
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                cells[name] = _cells_of(value, 0).union(*_cells_of_used(value, cells))
+    return cells
+
+
+def _cells_of_used(tree: ast.AST, cells: Mapping[str, frozenset[int]]) -> list[frozenset[int]]:
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return [cells[name] for name in names if name in cells]
+
+
+def _groups(
+    names: Mapping[str, frozenset[int]], count: int, columns: Sequence[ast.expr]
+) -> list[_Group]:
     """The objects of a kind, in order, where those of a group may read the same cells of RAM."""
-    used = {node.id for tree in columns for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    shared = set()
-    if used & set(names.local_names):
-        shared = {cell for node in names.body for cell in _cells_of(node, 0)}
+    shared = frozenset[int]().union(*(cells for x in columns for cells in _cells_of_used(x, names)))
     groups: list[_Group] = []
     for number in range(count):
-        cells = frozenset(shared.union(*(_cells_of(tree, number) for tree in columns)))
+        cells = shared.union(*(_cells_of(tree, number) for tree in columns))
         start = number
         if groups and groups[-1].cells == cells:
             start = groups.pop().numbers.start
@@ -171,7 +219,7 @@ def _groups(names: Program, count: int, columns: Sequence[ast.expr]) -> list[_Gr
     return groups
 
 
-def _cells_of(tree: ast.AST, number: int) -> set[int]:
+def _cells_of(tree: ast.AST, number: int) -> frozenset[int]:
     """Cells that code reads for the object of this number; all, if an address may be any."""
     match tree:
         case ast.IfExp(test=test, body=then, orelse=other):
@@ -181,10 +229,10 @@ def _cells_of(tree: ast.AST, number: int) -> set[int]:
                 pass  # one or the other
         case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[address]):
             try:
-                return {_value_of(address, number) & 127}
+                return frozenset({_value_of(address, number) & 127})
             except _NotConstantError:
-                return set(range(128))
-    return {cell for node in ast.iter_child_nodes(tree) for cell in _cells_of(node, number)}
+                return frozenset(range(128))
+    return frozenset().union(*(_cells_of(node, number) for node in ast.iter_child_nodes(tree)))
 
 
 def _cell_words(cells: frozenset[int]) -> list[int]:
@@ -203,12 +251,19 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "MUL": operator.mul,
     "FLOORDIV": operator.floordiv,
     "MOD": operator.mod,
+    "AND": operator.and_,
+    "OR": operator.or_,
+    "XOR": operator.xor,
+    "EQ": operator.eq,
+    "NE": operator.ne,
     "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
     "GE": operator.ge,
 }
 
 
-def _value_of(node: ast.expr, number: int) -> int:
+def _value_of(node: ast.AST, number: int) -> int:
     """The value of an expression for the object of this number."""
     match node:
         case ast.Constant(value=int(value)):
@@ -229,7 +284,10 @@ def _value_of(node: ast.expr, number: int) -> int:
     a, b = _value_of(left, number), _value_of(right, number)
     if name not in _OPERATIONS or (b == 0 and name in ("FLOORDIV", "MOD")):
         raise _NotConstantError
-    return int(_OPERATIONS[name](a, b))
+    value = int(_OPERATIONS[name](a, b))
+    if value != _signed(value & 0xFFFFFFFF):  # the machine wraps
+        raise _NotConstantError
+    return value
 
 
 def _signed(word: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
@@ -83,14 +84,28 @@ def test_rows_are_the_expressions(game: str) -> None:
     assert was_visible
 
 
+def _cells_of_rows(words: Sequence[int]) -> Iterator[np.ndarray]:
+    """For the rows of each group, in order, the cells that they may read: bool ``[k, 128]``."""
+
+    def bits(cells: Sequence[int]) -> np.ndarray:
+        return np.unpackbits(np.array(cells, np.int32).view(np.uint8), bitorder="little") > 0
+
+    at = 2  # csrc/game/objects.hpp
+    for _ in range(words[0]):
+        num_groups, of_kind = words[at], bits(words[at + 3 : at + 7])
+        at += 7
+        for group in range(at, at + 5 * num_groups, 5):
+            cells = bits(words[group + 1 : group + 5])
+            assert not (cells & ~of_kind).any()
+            yield np.tile(cells, (words[group], 1))
+        at += 5 * num_groups
+
+
 @pytest.mark.parametrize("game", long_except(games_with_objects(), every=8))
 def test_rows_depend_on_the_cells_of_their_group(game: str) -> None:
     """A step evaluates the rows of groups that read a changed cell, and no others."""
     words = load_objects(game).words
-    groups = [words[at : at + 7] for at in range(1, 1 + 7 * words[0], 7)]
-    cells = np.array([group[3:] for group in groups], np.int32).view(np.uint8)
-    reads = np.unpackbits(cells, axis=1, bitorder="little").astype(bool)
-    reads = np.repeat(reads, [group[0] for group in groups], axis=0)  # [K, 128]
+    reads = np.concatenate([*_cells_of_rows(words)])  # [K, 128]
     random = np.random.default_rng(1)
     env = cule.AtariVectorEnv(game, 1, obs_type="ram", num_threads=1)
     played = env.reset(seed=0)[0][0]
