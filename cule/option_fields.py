@@ -170,6 +170,7 @@ NonNegativeFloat = Annotated[float, Bounds(0.0)]
 PositiveFloat = Annotated[float, Bounds(1e-6)]
 GradNorm = Annotated[float, Bounds(0.0, allow_infinity=True)]
 Epochs = Annotated[int, Bounds(1, 1_000)]
+Cells = Annotated[int, Bounds(1, 65_536)]
 Fraction = Annotated[float, Bounds(0.0, 1.0)]
 
 

@@ -1,6 +1,7 @@
 """Agents: reinforcement learning on `cule.AtariVectorEnv`.
 
     ppo.py       PPO: proximal policy optimisation; the place to start reading
+    ppo_lstm.py  RecurrentPPO: PPO with an LSTM
     a2c.py       A2C: advantage actor-critic
     vtrace.py    VTrace: A2C with V-trace and CuLE's multi-batch strategy
     pqn.py       PQN: parallelised Q-learning, without replay
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from cule.agents.parts.config import AgentConfig
     from cule.agents.parts.learner import Learner, Progress
     from cule.agents.ppo import PPO, PPOConfig
+    from cule.agents.ppo_lstm import RecurrentPPO, RecurrentPPOConfig
     from cule.agents.pqn import PQN, PQNConfig
     from cule.agents.run.evaluation import Evaluation, evaluate
     from cule.agents.run.presets import AGENTS, PRESETS, load
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lazy_names(
         "parts.config": ("AgentConfig",),
         "parts.learner": ("Learner", "Progress"),
         "ppo": ("PPO", "PPOConfig"),
+        "ppo_lstm": ("RecurrentPPO", "RecurrentPPOConfig"),
         "pqn": ("PQN", "PQNConfig"),
         "run.evaluation": ("Evaluation", "evaluate"),
         "run.presets": ("AGENTS", "PRESETS", "load"),
@@ -88,6 +91,8 @@ __all__ = [
     "Rainbow",
     "RainbowConfig",
     "RandomOpponent",
+    "RecurrentPPO",
+    "RecurrentPPOConfig",
     "Run",
     "RunOptions",
     "SelfPlayEnv",

@@ -15,7 +15,7 @@ import numpy as np
 from cule.datasets.dataset import open_dataset
 from cule.datasets.recorder import Recorder
 from cule.envs import AtariVectorEnv
-from cule.envs.checks import as_int
+from cule.envs.checks import as_int, to_numpy
 from cule.envs.options import MAX_ENVS
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
@@ -83,7 +83,8 @@ def record(options: RecordOptions) -> int:
         obs, _ = recorder.reset(seed=options.seed)
         bar = ProgressBar(f"{env.config.game} recording", options.steps)
         for _ in bar.rounds(options.num_envs, env.config.frameskip):
-            obs, *_ = recorder.step(policy.act(obs))
+            obs, _, terminated, truncated, _ = recorder.step(policy.act(obs))
+            policy.begin(to_numpy(terminated) | to_numpy(truncated))
             if stopped.is_set():
                 break
         recorder.save(options.out)

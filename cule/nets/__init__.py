@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cule.nets.normalized import NormalizedQNetwork
     from cule.nets.objects import name_rows
     from cule.nets.quantiles import ImplicitQuantileNetwork
+    from cule.nets.recurrent import RecurrentActorCritic, Sequences
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -35,6 +36,7 @@ __getattr__, __dir__ = lazy_names(
         "normalized": ("NormalizedQNetwork",),
         "objects": ("name_rows",),
         "quantiles": ("ImplicitQuantileNetwork",),
+        "recurrent": ("RecurrentActorCritic", "Sequences"),
     },
 )
 
@@ -51,6 +53,8 @@ __all__ = [
     "NormalizedQNetwork",
     "PixelStatistics",
     "QNetwork",
+    "RecurrentActorCritic",
+    "Sequences",
     "gather_actions",
     "initialize",
     "make_torso",

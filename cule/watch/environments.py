@@ -89,6 +89,7 @@ class Environments:
         return Board(self._scores.copy(), self._last_scores.copy(), lives, self._episodes.copy())
 
     def _count_episodes(self, ended: NDArray[np.bool_]) -> None:
+        self.policy.begin(ended)
         self._last_scores[ended] = self._scores[ended]
         self._scores[ended] = 0
         self._episodes += ended

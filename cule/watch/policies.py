@@ -100,6 +100,7 @@ class Policy(NamedTuple):
 
     title: str  # for the page
     act: Callable[[Observations], NDArray[np.generic]]  # actions on the newest observations
+    begin: Callable[[NDArray[np.bool_]], None] = lambda _: None  # episodes begin in environments
 
 
 def open_random(options: PlayOptions, num_players: int = 1) -> tuple[BatchEnv, Policy]:
@@ -137,6 +138,7 @@ def open_trained(options: PlayOptions) -> tuple[BatchEnv, Policy]:
     """
     from cule.agents.parts.config import EVALUATION_SEED
     from cule.agents.parts.envs import make_env
+    from cule.agents.parts.player import Player
     from cule.agents.run.checkpoint import find_checkpoint
     from cule.agents.run.evaluation import eval_config
     from cule.agents.run.presets import checkpoint_config, find_agent, load_to_play
@@ -166,11 +168,15 @@ def open_trained(options: PlayOptions) -> tuple[BatchEnv, Policy]:
         raise
     agent.network.eval()
     generator = agent.setup.make_generator(EVALUATION_SEED)
+    player = Player(agent, made.num_envs)
 
     def act(obs: Observations) -> NDArray[np.generic]:
         seen = made.observations(obs) if isinstance(made, SelfPlayEnv) else obs
-        actions: NDArray[np.generic] = to_numpy(agent.act(seen, generator, greedy=options.greedy))
+        actions: NDArray[np.generic] = to_numpy(player.act(seen, generator, greedy=options.greedy))
         return actions if players == 1 else actions.reshape(-1, players)
 
+    def begin(starts: NDArray[np.bool_]) -> None:
+        player.begin(np.repeat(starts, players))
+
     env = made.games if isinstance(made, SelfPlayEnv) else made
-    return env, Policy(f"{agent.name} after {agent.steps:,} steps", act)
+    return env, Policy(f"{agent.name} after {agent.steps:,} steps", act, begin)

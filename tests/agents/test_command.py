@@ -227,6 +227,7 @@ def test_real_environments_are_resumed_exactly(
     }
     small = {
         "num_steps": 8,
+        "sequence_length": 4,
         "num_minibatches": 2,
         "num_batches": 2,
         "memory": 4_000,

@@ -148,11 +148,37 @@ class QuantileNet(QNet):
         return values.unsqueeze(1) + fractions.unsqueeze(2)
 
 
+class GruNet(Net):
+    """A policy and a value that remember with a GRU."""
+
+    def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+        super().__init__(obs_shape, num_actions)
+        self.cell = nn.GRUCell(8, 8)
+
+    def blank_memory(self, count: int) -> Tensor:
+        return torch.zeros(count, 8)
+
+    def step(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        memory = self.cell(self.body(obs / 255), memory)
+        return self.policy(memory), self.value(memory).squeeze(-1), memory
+
+    def forward(self, obs: Any) -> tuple[Tensor, Tensor]:
+        if isinstance(obs, Tensor):
+            return self.step(obs, self.blank_memory(len(obs)))[:2]
+        memory, found = obs.memory, []
+        for now, starts in zip(obs.obs, obs.starts, strict=True):
+            *outputs, memory = self.step(now, memory * ~starts.unsqueeze(1))
+            found.append(outputs)
+        logits, values = zip(*found, strict=True)
+        return torch.cat(logits), torch.cat(values)
+
+
 #: A network of their own for each small learner.
 OWN: dict[str, type[Net]] = {
     **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
     **dict.fromkeys(("pqn", "dqn", "apex-dqn", "apex-dqn-overlap"), QNet),
     "ppo-continuous": GaussianNet,
+    "ppo-lstm": GruNet,
     "iqn": QuantileNet,
     "rainbow": AtomNet,
     "apex-dpg": ActorAndCritic,

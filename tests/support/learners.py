@@ -52,6 +52,19 @@ SMALL: dict[str, Small] = {
         },
         4_096,
     ),
+    "ppo-lstm": Small(
+        {
+            **_NET,
+            "num_envs": 16,
+            "num_steps": 16,
+            "sequence_length": 8,
+            "memory_size": 32,
+            "learning_rate": 2.5e-3,
+            "clip_range": 0.2,
+            "learning_rate_schedule": "constant",
+        },
+        6_144,
+    ),
     "ppo-continuous": Small(
         {
             **_NET,

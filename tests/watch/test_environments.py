@@ -36,12 +36,17 @@ def test_numbers_are_the_environments() -> None:
     random = np.random.default_rng(0)
     actions = random.integers(twin.single_action_space.n, size=(260, 3))
 
+    begun: list[Any] = []
+
     class Script:
         title = "a script"
         rows = iter(actions)
 
         def act(self, obs: Any) -> Any:
             return next(self.rows)
+
+        def begin(self, starts: Any) -> None:
+            begun.append(starts.copy())
 
     environments = Environments(env, Script(), seed=4)
     scores, last_scores, episodes = np.zeros(3, int), np.zeros(3, int), np.ones(3, int)
@@ -59,6 +64,7 @@ def test_numbers_are_the_environments() -> None:
         assert board.lives.tolist() == info["lives"].tolist()
     assert episodes.min() > 2
     assert last_scores.all()
+    assert np.sum(begun, axis=0).tolist() == (episodes - 1).tolist()
     env.close()
     twin.close()
 

@@ -99,12 +99,24 @@ class Learner(Protocol):
             Actions for the environment; ``[n]`` or ``[n, 3]``.
         """
 
-    def predict(self, obs: Any, *, greedy: bool = False) -> Any:
+    def new_memory(self, num_envs: int) -> Tensor | None:
+        """Memory of a recurrent network for environments in which episodes begin.
+
+        The `act` of such a learner takes it as its keyword `memory`, and includes what it sees.
+
+        Returns:
+            float32 ``[num_envs, size]``, zeros; None of networks without memory.
+        """
+        return None
+
+    def predict(self, obs: Any, *, greedy: bool = False, memory: Tensor | None = None) -> Any:
         """Choose actions for observations as an environment gives them.
 
         Args:
             obs: Array or tensor, ``[n, *obs_shape]``, or ``obs_shape`` for a single observation.
             greedy: Choose the best actions, without randomness.
+            memory: Of a recurrent network: what `new_memory` made for these n environments, which
+                afterwards includes `obs`; set rows to zero where episodes begin. None: all begin.
 
         Returns:
             Actions for `step`, ``[n]`` or ``[n, 3]``, or those of the single observation: an array
@@ -116,7 +128,8 @@ class Learner(Protocol):
         given = obs if isinstance(obs, Tensor) else torch.as_tensor(obs)
         is_single = given.shape == self.setup.obs_shape
         batch = (given[None] if is_single else given).to(self.device)
-        actions = self.act(batch, self.setup.prediction_generator, greedy=greedy)
+        options = {"greedy": greedy} if memory is None else {"greedy": greedy, "memory": memory}
+        actions = self.act(batch, self.setup.prediction_generator, **options)
         actions = (actions[0] if is_single else actions).to(given.device)
         return actions if isinstance(obs, Tensor) else actions.numpy()
 

@@ -26,8 +26,11 @@ def next_values(
     values: Tensor,
     values_of: Callable[[Tensor], Tensor],
     setup: Setup,
+    final_values_of: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Values of the observations that follow each step; float32 ``[T, n]``.
+
+    `final_values_of` is `values_of` for final observations and the steps ``[n]`` before them.
 
     One pass for the newest observations, and one for the final observations of truncated episodes.
     The latter is skipped if there are none and the host may read the device.
@@ -38,9 +41,10 @@ def next_values(
     finals = torch.zeros_like(values)
     if not setup.can_sync or bool((rollout.final_steps >= 0).any()):
         for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
-            index = steps.clamp(min=0).unsqueeze(0)
-            kept = torch.where(steps >= 0, values_of(obs), finals.gather(0, index)[0])
-            finals.scatter_(0, index, kept.unsqueeze(0))
+            index = steps.clamp(min=0)
+            found = final_values_of(obs, index) if final_values_of else values_of(obs)
+            kept = torch.where(steps >= 0, found, finals.gather(0, index.unsqueeze(0))[0])
+            finals.scatter_(0, index.unsqueeze(0), kept.unsqueeze(0))
     return algos.shift_values(values, last_values, finals, rollout.ended)
 
 

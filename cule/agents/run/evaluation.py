@@ -28,6 +28,7 @@ from torch import Tensor
 
 from cule.agents.parts.config import EVALUATION_SEED, AgentConfig
 from cule.agents.parts.envs import AnyEnv, FrameEnv, as_frame_env, make_env, make_games, make_stacks
+from cule.agents.parts.player import Player
 from cule.agents.run.scores import (
     human_normalized,
     mean_change,
@@ -282,16 +283,18 @@ def _play(
     returns, lengths = torch.zeros(2, env.num_envs, each)
     finished = torch.zeros(env.num_envs, dtype=torch.int64)
     playing = torch.arange(env.num_envs, device=agent.setup.device)
+    player = Player(agent, env.num_envs)
     for number in count(1):
         obs = stacks.observe()
-        chosen = agent.act(
-            obs if len(playing) == env.num_envs else obs[playing], generator, greedy=greedy
-        )
+        some = None if len(playing) == env.num_envs else playing
+        seen = obs if some is None else obs[some]
+        chosen = player.act(seen, generator, greedy=greedy, envs=some)
         # Environments that have finished play no-ops, for which no network is needed.
         actions = chosen.new_zeros((env.num_envs, *chosen.shape[1:]))
         actions[playing] = chosen
         step = env.step_frames(actions.to(agent.setup.env_device))
         stacks.append(actions, step)
+        player.begin(step.first)
         if on_frames is not None:
             on_frames(step.frame)
         device = step.terminated.device  # of a user's environments, whatever their options say

@@ -22,6 +22,7 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import FrameEnv, make_env
 from cule.agents.parts.learner import Learner
 from cule.agents.ppo import PPO
+from cule.agents.ppo_lstm import RecurrentPPO
 from cule.agents.pqn import PQN
 from cule.agents.run.checkpoint import PolicyState, find_checkpoint, load_weights
 from cule.agents.run.weights import read_to_play
@@ -34,7 +35,8 @@ from cule.option_fields import config_from, options_of
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Learner]] = {
-    agent.name: agent for agent in (A2C, VTrace, PPO, PQN, DQN, Rainbow, IQN, ApexDQN, ApexDPG)
+    agent.name: agent
+    for agent in (A2C, VTrace, PPO, RecurrentPPO, PQN, DQN, Rainbow, IQN, ApexDQN, ApexDPG)
 }
 
 
@@ -101,6 +103,10 @@ PRESETS: dict[str, Preset] = {
         num_envs=128, num_steps=32, stack_num=2, num_epochs=3, num_minibatches=8,
         learning_rate=3e-3, gae_lambda=0.98, clip_range=0.2, clip_values=False,
         total_steps=1_250_000),
+    "ppo-lstm": _preset("ppo-lstm"),
+    "ppo-lstm-cpu": _preset("ppo-lstm", **_CPU | {"num_envs": 32}, num_steps=64,
+        sequence_length=16, normalize_obs=True, num_epochs=3, num_minibatches=8,
+        learning_rate=1.5e-3, clip_range=0.2, clip_values=False, total_steps=800_000),
     "pqn": _preset("pqn"),
     "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
         num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
