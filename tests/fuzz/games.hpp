@@ -59,10 +59,10 @@ inline std::vector<i32> make_objects() {
   const std::vector<i32> still = {kRamAt, 2, kTable, 2, -40000, 7, kEmit, 5, kEnd};
   const i32 first = i32(kFirstKind + 2 * (kKindWords + kGroupWords));
   const i32 at = first + i32(names.size()), after = at + i32(moving.size());
-  std::vector<i32> words = {2, first,                            // two kinds of one group
-                            1, 2,     at,    8, 0, 0, 0,         //
-                            2, 8,     0,     0, 0,               //
-                            1, 1,     after, 4, 0, 0, 0,         //
+  std::vector<i32> words = {2, first,                     // two kinds of one group
+                            1, 2,     at,    8, 0, 0, 0,  //
+                            2, 8,     0,     0, 0,        //
+                            1, 1,     after, 4, 0, 0, 0,  //
                             1, 4,     0,     0, 0};
   for (const auto* part : {&names, &moving, &still}) {
     words.insert(words.end(), part->begin(), part->end());
