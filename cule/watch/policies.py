@@ -179,4 +179,5 @@ def open_trained(options: PlayOptions) -> tuple[BatchEnv, Policy]:
         player.begin(np.repeat(starts, players))
 
     env = made.games if isinstance(made, SelfPlayEnv) else made
-    return env, Policy(f"{agent.name} after {agent.steps:,} steps", act, begin)
+    name = str(path) if str(path).startswith("zoo:") else agent.name
+    return env, Policy(f"{name} after {agent.steps:,} steps", act, begin)

@@ -15,6 +15,7 @@ import pytest
 import cule
 from cule import cli, zoo
 from cule.agents import evaluate, load
+from cule.watch.policies import PlayOptions, open_trained
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / "zoo" / "cule_zoo"
@@ -86,6 +87,9 @@ def test_an_agent_plays_in_environments_of_its_own(installed: None) -> None:
     obs, _ = env.reset(seed=0)
     assert agent.predict(obs).shape == (3,)
     env.close()
+    played, policy = open_trained(PlayOptions(checkpoint=Path("zoo:pong-objects"), num_envs=2))
+    assert policy.title == f"zoo:pong-objects after {agent.steps:,} steps"
+    played.close()
 
 
 def test_a_wrong_name_and_a_file_of_another_version(
