@@ -8,7 +8,8 @@
 // of its groups and of its objects, the place of its program, and four words with a bit for each
 // cell of RAM that its objects may read; after each kind its groups: the number of objects, and the
 // cells that these may read. Then the programs. The first one computes names that all others use;
-// that of a kind is run for each object, with its number within the kind in kIndexSlot.
+// that of a kind is run for each object, with its number within the kind in kIndexSlot. A kind of a
+// few objects in the table is a kind for each of them here.
 #pragma once
 
 #include <cstring>

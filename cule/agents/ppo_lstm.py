@@ -29,7 +29,10 @@ from cule.replay import Rollout, TrajectoryBuffer, TrajectoryOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentPPOConfig(PPOConfig):
-    """Options of PPO with an LSTM; the defaults are those of CleanRL's ppo_atari_lstm.py."""
+    """Options of PPO with an LSTM; the defaults are those of CleanRL's ppo_atari_lstm.py.
+
+    `forward_batch` bounds nothing here: all environments are read at once.
+    """
 
     stack_num: Positive = 1
 
@@ -66,7 +69,7 @@ class RecurrentPPO(PPO):
 
     Example:
         >>> from cule.agents import RecurrentPPO, RecurrentPPOConfig
-        >>> config = RecurrentPPOConfig(game="pong", stack_num=1, num_steps=16, total_steps=256)
+        >>> config = RecurrentPPOConfig(game="pong", num_steps=16, total_steps=256)
         >>> [progress.steps for progress in RecurrentPPO(config).train()]
         [128, 256]
     """
@@ -97,7 +100,12 @@ class RecurrentPPO(PPO):
                 f"num_minibatches is {config.num_minibatches}, which does not divide the "
                 f"{sequences} sequences of a rollout (num_envs x num_steps / sequence_length)"
             )
-        self.memory = self.new_memory(self.num_envs)  # of what was seen in the episodes so far
+        self.memory = self.new_memory(self.num_envs)
+        if self.memory.dim() != 2 or self.memory.any():
+            raise InvalidArgumentError(
+                f"blank_memory made a tensor of shape {tuple(self.memory.shape)}; it must make "
+                f"zeros of shape ({self.num_envs}, size)"
+            )
         self.starts = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
 
     def make_network(self) -> RecurrentActorCritic:
@@ -110,7 +118,7 @@ class RecurrentPPO(PPO):
 
     def new_memory(self, num_envs: int) -> Tensor:
         """Memory of environments in which episodes begin."""
-        return self.network.blank_memory(num_envs)
+        return self.network.blank_memory(num_envs).to(self.device)
 
     def begin_buffer(self, frames: Tensor) -> None:
         """Begin the buffer, and forget."""
@@ -150,8 +158,7 @@ class RecurrentPPO(PPO):
             output, values, after = self.network.step(obs, before)
         self.memory.copy_(after)
         actions, extras = self.policy.sample(output, self.generator)
-        starts = self.starts.clone()
-        return actions, {**extras, "values": values, "memory": before, "starts": starts}
+        return actions, {**extras, "values": values, "memory": before, "starts": self.starts}
 
     @torch.no_grad()
     def act(
@@ -257,5 +264,6 @@ class RecurrentPPO(PPO):
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a buffer, new episodes begin."""
         super().load_state_dict(saved)
-        self.memory.copy_(saved["extra"]["memory"])
-        self.starts.copy_(saved["extra"]["starts"])
+        if self.has_begun:
+            self.memory.copy_(saved["extra"]["memory"])
+            self.starts.copy_(saved["extra"]["starts"])

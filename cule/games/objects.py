@@ -25,8 +25,8 @@ from cule.games.tables import Table, package_data, parse_document
 #: Most objects of a game.
 MAX_OBJECTS = 2048
 
-#: Objects of a kind up to which each gets a program of its own, where what follows from its number
-#: is constant. Such programs take half the time, and more words.
+#: Kinds of at most this many objects get a program for each, in which everything that follows from
+#: the number of the object is a constant. On a CPU these programs take half the time.
 _MAX_UNROLLED = 40
 
 #: Slot of `INDEX`, as csrc/game/objects.hpp has it.
@@ -178,6 +178,10 @@ class _Folding(ast.NodeTransformer):
         self._number = number
 
     def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.IfExp):
+            node.test = self.visit(node.test)
+            if isinstance(node.test, ast.Constant):
+                return self.visit(node.body if node.test.value else node.orelse)
         try:
             return ast.Constant(_value_of(node, self._number))
         except _NotConstantError:

@@ -52,6 +52,10 @@ class ActorCritic(nn.Module):
         self.policy = HeadLinear(self.torso.num_features, num_actions)
         self.value = HeadLinear(self.torso.num_features, 1)
         initialize(self.torso, initialization)
+        self.initialize_heads(initialization)
+
+    def initialize_heads(self, initialization: str) -> None:
+        """Initialize policy and value."""
         if initialization == "orthogonal":
             initialize(self.policy, initialization, 0.01)
             initialize(self.value, initialization, 1.0)

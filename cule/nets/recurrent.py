@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from cule.nets.heads import ActorCritic, HeadLinear
-from cule.nets.initialization import initialize
 
 
 class Sequences(NamedTuple):
@@ -52,8 +51,7 @@ class RecurrentActorCritic(ActorCritic):
             nn.init.zeros_(bias)
         self.policy = HeadLinear(memory_size, num_actions)
         self.value = HeadLinear(memory_size, 1)
-        initialize(self.policy, "orthogonal", 0.01)
-        initialize(self.value, "orthogonal", 1.0)
+        self.initialize_heads(options.get("initialization", "orthogonal"))
 
     def blank_memory(self, count: int) -> Tensor:
         """Memory of environments in which episodes begin, ``[count, 2 memory_size]``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import cule  # noqa: E402
 from cule.agents import PPO, PPOConfig, RecurrentPPO, RecurrentPPOConfig  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import RecurrentActorCritic, Sequences  # noqa: E402
@@ -67,8 +69,9 @@ def test_what_is_hidden_is_remembered() -> None:
         pass
     found = agent.evaluate(episodes=40, env=HiddenCatch(16, stack=1, first_env=1000), seed=5)
     assert found.mean >= 0.3
-    options = {name: value for name, value in OPTIONS.items() if name in PPOConfig.__annotations__}
-    config = PPOConfig(**{**options, "network": "mlp", "seed": 1, "total_steps": 16_384})
+    names = {field.name for field in dataclasses.fields(PPOConfig)}
+    options = {name: value for name, value in OPTIONS.items() if name in names}
+    config = PPOConfig(**{**options, "total_steps": 16_384})
     other = PPO(config, HiddenCatch(config.num_envs, stack=1))
     for _ in other.train():
         pass
@@ -77,7 +80,11 @@ def test_what_is_hidden_is_remembered() -> None:
 
 def test_first_updates_begin_at_the_policy_that_acted() -> None:
     """What learning recomputes is what acting found: ratios of 1, and so no divergence."""
-    agent = make(num_epochs=1, num_minibatches=1, total_steps=16 * 16 * 3)
+    # Sequences of 8 steps begin within episodes of 3.
+    limit = {"limit": 3, "max_num_frames_per_episode": 12}
+    agent = make(num_epochs=1, num_minibatches=1, total_steps=16 * 16 * 3, **limit)
+    with torch.no_grad():
+        agent.network.policy.weight.mul_(100)
     divergences = [float(p.metrics["approx_kl"]) for p in agent.train()]
     assert len(divergences) == 3
     assert max(map(abs, divergences)) < 1e-6
@@ -112,6 +119,51 @@ def test_values_of_final_observations_have_the_memory_of_their_episode() -> None
         torch.testing.assert_close(found[step][2][~ended], found[step][1][~ended])
 
 
+@pytest.mark.ale
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_memory_is_blank_where_episodes_begin(mode: str) -> None:
+    env = cule.AtariVectorEnv(
+        "breakout",
+        4,
+        autoreset_mode=mode,
+        output="torch",
+        stack_num=1,
+        frameskip=8,
+        max_num_frames_per_episode=80,
+        reward_clipping=False,
+        img_height=12,
+        img_width=12,
+        num_threads=1,
+    )
+    config = RecurrentPPOConfig(
+        **{**OPTIONS, "game": "breakout", "num_envs": 4, "num_steps": 32, "total_steps": 256},
+        max_num_frames_per_episode=80,
+        decorrelate_steps=0,
+    )
+    agent = RecurrentPPO(config, env)
+    for _ in agent.train():
+        extras = agent.buffer.rollout(with_obs=False).extras
+        is_blank = (extras["memory"] == 0).all(-1)
+        assert torch.equal(is_blank, extras["starts"])
+        assert 8 <= int(is_blank.sum()) < 32
+        assert agent.setup.is_finite
+    env.close()
+
+
+def test_a_run_may_continue_with_more_environments() -> None:
+    """Without a buffer, as after a change of the number of processes."""
+    agent = make(8, total_steps=512)
+    for _ in agent.train():
+        pass
+    state = agent.state_dict()
+    del state["extra"]["buffer"]
+    other = make(16, total_steps=1024)
+    other.load_state_dict(state)
+    for _ in other.train():
+        pass
+    assert other.steps == 1024
+
+
 def test_predictions_with_and_without_memory() -> None:
     agent = make(4, total_steps=64, num_steps=16)
     for _ in agent.train():
@@ -124,7 +176,14 @@ def test_predictions_with_and_without_memory() -> None:
     agent.predict(obs, memory=memory)
     assert not torch.equal(memory, once)
     agent.predict(obs)
-    assert PPO(PPOConfig(network="mlp", num_envs=2), Catch(2)).new_memory(2) is None
+    with pytest.raises(
+        InvalidArgumentError, match=r"shape \(3, 64\); it must be of shape \(2, 64\)"
+    ):
+        agent.predict(obs[:2], memory=memory)
+    other = PPO(PPOConfig(network="mlp", num_envs=2), Catch(2))
+    assert other.new_memory(2) is None
+    with pytest.raises(InvalidArgumentError, match=r"memory is a tensor .* it must be None"):
+        other.predict(np.zeros((2, 2, 5, 5), np.uint8), memory=memory)
 
 
 def test_policies_of_watch_and_record_remember(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.graphs import copied_scalars
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import DivergedError
+from cule.errors import DivergedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from cule.agents.parts.envs import AnyEnv
@@ -123,12 +123,21 @@ class Learner(Protocol):
             for an array, a tensor on the same device for a tensor.
 
         Raises:
-            InvalidArgumentError: Observations of another shape or dtype.
+            InvalidArgumentError: Observations of another shape or dtype, or a memory of another
+                shape or of a network that has none.
         """
         given = obs if isinstance(obs, Tensor) else torch.as_tensor(obs)
         is_single = given.shape == self.setup.obs_shape
         batch = (given[None] if is_single else given).to(self.device)
-        options = {"greedy": greedy} if memory is None else {"greedy": greedy, "memory": memory}
+        options: dict[str, Any] = {"greedy": greedy}
+        if memory is not None:
+            blank = self.new_memory(len(batch))
+            if blank is None or memory.shape != blank.shape:
+                raise InvalidArgumentError(
+                    f"memory is a tensor of shape {tuple(memory.shape)}; it must be "
+                    + ("None" if blank is None else f"of shape {tuple(blank.shape)}")
+                )
+            options["memory"] = memory
         actions = self.act(batch, self.setup.prediction_generator, **options)
         actions = (actions[0] if is_single else actions).to(given.device)
         return actions if isinstance(obs, Tensor) else actions.numpy()
