@@ -16,7 +16,7 @@ from cule.watch.environments import Environments
 from cule.watch.server import WatchHandler, WatchServer
 from cule.watch.session import Session
 from tests.fuzz.seeds import Corpus
-from tests.support.served import Still
+from tests.support.served import still
 
 TOKEN = "secret"
 LONGEST_ANSWER_S = 20
@@ -40,7 +40,7 @@ def make_server(token: str | None) -> WatchServer:
     env = AtariVectorEnv(
         "pong", 2, autoreset_mode="SameStep", render_mode="rgb_array", num_threads=1
     )
-    session = Session(Environments(env, Still(env), seed=0))
+    session = Session(Environments(env, still(env), seed=0))
     session.pause(True)
     server = WatchServer("127.0.0.1", 0, session, token)
     server.picture_wait_s = 0.01

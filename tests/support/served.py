@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cule import AtariVectorEnv
 from cule.datasets import Recorder
 from cule.watch.environments import Environments
+from cule.watch.policies import Policy
 from cule.watch.server import NUMBER_HEADER, WatchServer
 from cule.watch.session import Session
 
@@ -28,16 +29,10 @@ LIMIT_S = 120.0
 VIEWER = "viewer1"
 
 
-class Still:
+def still(env: AtariVectorEnv) -> Policy:
     """A policy that does nothing, so that only a person moves the game."""
-
-    title = "nothing"
-
-    def __init__(self, env: AtariVectorEnv) -> None:
-        self._actions = np.zeros_like(env.action_space.sample())
-
-    def act(self, obs: Any) -> NDArray[Any]:
-        return self._actions
+    actions = np.zeros_like(env.action_space.sample())
+    return Policy("nothing", lambda _: actions)
 
 
 @dataclass
@@ -112,7 +107,7 @@ def serve(
     picture is waited for until there is one.
     """
     options.setdefault("viewer_timeout_s", LIMIT_S)
-    environments = Environments(env, policy or Still(env), seed=0, played=recorder)
+    environments = Environments(env, policy or still(env), seed=0, played=recorder)
     session = Session(environments, **options)
     if paused:
         session.pause(True)

@@ -21,7 +21,7 @@ from cule.watch.environments import Environments
 from cule.watch.keys import KEYS, joystick_of
 from cule.watch.server import NUMBER_HEADER, WatchServer, is_own_host
 from cule.watch.session import Session
-from tests.support.served import LIMIT_S, VIEWER, Still, decode, serve
+from tests.support.served import LIMIT_S, VIEWER, decode, serve, still
 
 pytestmark = pytest.mark.ale
 
@@ -65,7 +65,7 @@ def test_a_console_runs_as_fast_as_a_real_one(
     )
     env = make_env(game, num_envs=1, frameskip=4)
     with contextlib.closing(env):
-        Session(Environments(env, Still(env), seed=0), speed=2.0, fps=30.0)
+        Session(Environments(env, still(env), seed=0), speed=2.0, fps=30.0)
     assert periods_s == pytest.approx([4 / frames_per_s / 2, 1 / 30])
 
 
@@ -410,7 +410,7 @@ def test_an_end_leaves_nothing_behind() -> None:
 
 def test_a_broken_console_ends_the_session() -> None:
     env = make_env()
-    session = Session(Environments(env, Still(env), seed=0))
+    session = Session(Environments(env, still(env), seed=0))
     env.close()
     with pytest.raises(ClosedError):
         session.run()
