@@ -148,7 +148,7 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
         cells = frozenset[int]().union(*(group.cells for group in of_kind))
         words += [len(of_kind), kind.how_many, place, *_cell_words(cells)]
         for group in of_kind:
-            words += [len(group.numbers), *_cell_words(group.cells)]
+            words += [group.size, *_cell_words(group.cells)]
         place += len(program)
     return ObjectTable(
         slots=tuple(
@@ -189,7 +189,7 @@ class _Folding(ast.NodeTransformer):
 
 
 class _Group(NamedTuple):
-    numbers: range  # of objects of one kind
+    size: int  # objects of one kind
     cells: frozenset[int]  # of RAM that each of them may read
 
 
@@ -216,10 +216,8 @@ def _groups(
     groups: list[_Group] = []
     for number in range(count):
         cells = shared.union(*(_cells_of(tree, number) for tree in columns))
-        start = number
-        if groups and groups[-1].cells == cells:
-            start = groups.pop().numbers.start
-        groups.append(_Group(range(start, number + 1), cells))
+        same = groups.pop().size if groups and groups[-1].cells == cells else 0
+        groups.append(_Group(same + 1, cells))
     return groups
 
 
