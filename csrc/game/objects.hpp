@@ -4,12 +4,10 @@
 // row of i16 for each object: x, y, width, height, visible, value (kObjectColumns), saturated.
 // Objects that are not visible, and rows that the game does not have, are zeros.
 //
-// Words: the number of kinds and the place of the first program; for each kind of object the number
-// of its groups and of its objects, the place of its program, and four words with a bit for each
-// cell of RAM that its objects may read; after each kind its groups: the number of objects, and the
-// cells that these may read. Then the programs. The first one computes names that all others use;
-// that of a kind is run for each object, with its number within the kind in kIndexSlot. A kind of a
-// few objects in the table is a kind for each of them here.
+// Words: the number of kinds; for each kind of object the number of its groups and of its objects,
+// and four words with a bit for each cell of RAM that its objects may read; after each kind its
+// groups, whose objects may all read the same cells: the number of objects, the place of the
+// program that writes their rows, and the cells. Then the programs, in the order of the groups.
 #pragma once
 
 #include <cstring>
@@ -20,15 +18,22 @@ namespace cule {
 
 constexpr u32 kMaxObjects = 2048;
 constexpr u32 kCellWords = 4;                // of 128 cells
-constexpr u32 kKindWords = 3 + kCellWords;   // groups, objects, place, cells
-constexpr u32 kGroupWords = 1 + kCellWords;  // objects, cells
-constexpr u32 kFirstKind = 2;                // after the number of kinds and a place
+constexpr u32 kKindWords = 2 + kCellWords;   // groups, objects, cells
+constexpr u32 kGroupWords = 2 + kCellWords;  // objects, place, cells
+constexpr u32 kFirstKind = 1;                // after the number of kinds
 constexpr size_t kObjectBytes = kObjectColumns * sizeof(i16);
 
-struct ObjectRow {
+// The rows of a group.
+struct ObjectRows {
   static constexpr ProgramKind kKind = ProgramKind::kObjects;
-  i16* row;
+  i16* first;
+  i16* row = first;
 
+  // Writes all columns of a row; those that the program computes follow.
+  CULE_HD void begin(u32 number, const i32* columns) {
+    row = first + number * kObjectColumns;
+    for (u32 i = 0; i < kObjectColumns; ++i) row[i] = i16(columns[i / 2] >> (16 * (i % 2)));
+  }
   CULE_HD void emit(u32 column, i32 value) {
     row[column] = i16(value < -32768 ? -32768 : value > 32767 ? 32767 : value);
   }
@@ -77,8 +82,7 @@ CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* car
     memcpy(rows, earlier->rows, size);
   const RuleMemory memory{ram, cart_ram};
   i32 slots[kMaxSlots] = {};
-  ObjectRow object{rows};
-  run_program(words + words[1], slots, memory, object);
+  ObjectRows at{rows};
   const auto is_kept = [&](const i32* cells) {
     return earlier != nullptr && !earlier->changed.meets(cells);
   };
@@ -86,22 +90,17 @@ CULE_HD inline void write_objects(const i32* words, const u8* ram, const u8* car
   for (i32 n = 0; n < words[0]; ++n) {
     const i32* group = kind + kKindWords;
     const i32* const end = group + kind[0] * i32(kGroupWords);
-    const i32* const program = words + kind[2];
-    if (is_kept(kind + 3)) {
-      object.row += kind[1] * i32(kObjectColumns);
+    if (is_kept(kind + 2)) {
+      at.first += kind[1] * i32(kObjectColumns);
       group = end;
     }
-    for (i32 number = 0; group < end; group += kGroupWords) {
-      const i32 after = number + group[0];
-      if (is_kept(group + 1)) {
-        object.row += group[0] * i32(kObjectColumns);
-        number = after;
+    for (; group < end; group += kGroupWords) {
+      if (!is_kept(group + 2)) {
+        if (earlier != nullptr) memset(at.first, 0, size_t(group[0]) * kObjectBytes);
+        at.row = at.first;
+        run_program(words + group[1], slots, memory, at);
       }
-      for (; number < after; ++number, object.row += kObjectColumns) {
-        slots[kIndexSlot] = number;
-        if (earlier != nullptr) memset(object.row, 0, kObjectBytes);
-        run_program(program, slots, memory, object);
-      }
+      at.first += group[0] * i32(kObjectColumns);
     }
     kind = end;
   }
@@ -117,27 +116,29 @@ inline u32 count_objects(const i32* words) {
 
 // Whether write_objects stays within the words and kMaxObjects rows.
 inline bool is_valid_objects(const i32* words, u32 size) {
-  if (size < kFirstKind || words[0] < 1) return false;
-  if (words[1] < i32(kFirstKind) || u32(words[1]) > size) return false;
-  u32 program = u32(words[1]), count = 0;
+  constexpr u32 kFirstPlace = kFirstKind + kKindWords + 1;
+  if (size <= kFirstPlace || words[0] < 1) return false;
+  const u32 end = u32(words[kFirstPlace]);
+  if (end > size) return false;
+  u32 program = end, rows = 0, count = 0;
   const auto is_program_until = [&](u32 until) {
     const u32 at = program;
     program = until;
     return at < until && until <= size &&
-           find_program_error(words + at, until - at, ProgramKind::kObjects) < 0;
+           find_program_error(words + at, until - at, ProgramKind::kObjects, rows) < 0;
   };
   u32 at = kFirstKind;
-  const u32 end = program;
   for (i32 n = 0; n < words[0]; ++n) {
-    if (end - at < kKindWords) return false;
+    if (at > end || end - at < kKindWords) return false;
     const i32* const kind = words + at;
     at += kKindWords;
     if (kind[0] < 1 || u32(kind[0]) > (end - at) / kGroupWords) return false;
-    if (kind[2] < 0 || !is_program_until(u32(kind[2]))) return false;
     u32 of_kind = 0;
     for (i32 group = 0; group < kind[0]; ++group, at += kGroupWords) {
       if (words[at] < 1 || u32(words[at]) > kMaxObjects - of_kind) return false;
-      of_kind += u32(words[at]);
+      if (rows > 0 && !is_program_until(u32(words[at + 1]))) return false;
+      rows = u32(words[at]);
+      of_kind += rows;
     }
     if (kind[1] < 0 || u32(kind[1]) != of_kind || of_kind > kMaxObjects - count) return false;
     count += of_kind;

@@ -16,7 +16,6 @@ namespace cule {
 constexpr u32 kMaxSlots = 32;
 constexpr u32 kMaxStack = 16;
 enum Slot : u32 { kScoreSlot, kRewardSlot, kTerminalSlot, kModeSlot = kMaxSlots - 1 };
-constexpr u32 kIndexSlot = kMaxSlots - 1;  // of the programs of objects (game/objects.hpp)
 
 // In games for several players the rewards of the others follow `terminal`.
 CULE_HD constexpr u32 reward_slot(u32 player) {
@@ -65,12 +64,19 @@ enum RuleOp : i32 {
   kTable = 46,
   kPoke = 47,
   kRandBelow = 48,
+  kRow = 49,
 };
+
+// Added to a binary operation: the right operand is the word that follows; or the left one is the
+// byte of RAM whose index follows, and the right one the word after that.
+constexpr i32 kWithConstant = 64;
+constexpr i32 kWithCell = 128;
 
 // Effects of a program: none, those of a mode selection, rows of objects, or changes of RAM.
 enum class ProgramKind : u8 { kRules, kSetup, kObjects, kModification };
 constexpr u32 kMaxTable = 256;
-constexpr u32 kObjectColumns = 6;  // x, y, width, height, visible, value
+constexpr u32 kObjectColumns = 6;              // x, y, width, height, visible, value
+constexpr u32 kRowWords = kObjectColumns / 2;  // two columns a word
 
 struct RuleMemory {
   const u8* ram;           // 128 cells
@@ -95,6 +101,10 @@ CULE_HD inline i32 floor_div(i32 a, i32 b) {
   if (b == -1) return i32(0u - u32(a));
   const i32 q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+CULE_HD constexpr bool is_binary(i32 op) {
+  return (op >= kAdd && op <= kShr) || (op >= kEq && op <= kGe);
 }
 
 CULE_HD inline i32 apply_binary(i32 op, i32 a, i32 b) {
@@ -224,9 +234,13 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
         return 0;
       case kEmit:
       case kTable:
+      case kRow:
         if constexpr (Effects::kKind == ProgramKind::kObjects) {
           if (op == kEmit) {
             effects.emit(u32(*p++), *top--);
+          } else if (op == kRow) {
+            effects.begin(u32(*p), p + 1);
+            p += 1 + kRowWords;
           } else {
             const i32 last = *p++ - 1;
             const i32 at = *top < 0 ? 0 : *top > last ? last : *top;
@@ -249,8 +263,9 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
         }
         return 0;
       default: {
-        const i32 right = *top--;
-        *top = apply_binary(op, *top, right);
+        if (op >= kWithCell) *++top = memory.read(u32(*p++));
+        const i32 right = op >= kWithConstant ? *p++ : *top--;
+        *top = apply_binary(op & (kWithConstant - 1), *top, right);
         break;
       }
     }
@@ -259,8 +274,9 @@ CULE_HD i32 run_program(const i32* code, i32* slots, const RuleMemory& memory, E
 
 // What run_program relies on: known opcodes, operands in range, jumps to opcode boundaries, no loop
 // but a counted one, a stack that neither overflows nor underflows, an end. Returns the index of
-// the first bad word, or -1.
-CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kind) {
+// the first bad word, or -1. num_rows: of objects that it may begin.
+CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kind,
+                                      u32 num_rows = 0) {
   const bool is_setup = kind == ProgramKind::kSetup;
   constexpr u32 kMaxWords = 8192;
   if (size > kMaxWords) return kMaxWords;
@@ -273,19 +289,23 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
   // it.
   for (u32 i = 0; i < size;) {
     const i32 op = code[i];
-    const bool has_operand = (op >= kConst && op <= kStore) || op == kRamAt || op == kBcd1At ||
-                             (op >= kJump && op <= kJumpIfNonzeroOrPop) ||
+    const bool has_cell = is_binary(i32(u32(op) - kWithCell));
+    const bool has_constant = is_binary(i32(u32(op) - kWithConstant));
+    const bool has_operand = has_constant || (op >= kConst && op <= kStore) || op == kRamAt ||
+                             op == kBcd1At || (op >= kJump && op <= kJumpIfNonzeroOrPop) ||
                              (op >= kFail && op <= kTable);
-    if (i + has_operand >= size) return i32(i);
-    const i32 operand = has_operand ? code[i + 1] : 0;
+    const u32 num_operands = has_cell ? 2 : op == kRow ? 1 + kRowWords : has_operand;
+    if (i + num_operands >= size) return i32(i);
+    const i32 operand = num_operands > 0 ? code[i + 1] : 0;
     if (op == kTable && (operand < 1 || operand > i32(kMaxTable))) return i32(i);
-    const u32 next = i + 1 + has_operand + (op == kTable ? u32(operand) : 0);
+    const u32 next = i + 1 + num_operands + (op == kTable ? u32(operand) : 0);
     if (next > size) return i32(i);
     i32 d = depth[i];
     i32 change = 0, needs = 0;
-    if (op == kEnd || op == kSoftReset || op == kFail || op == kJump) {
+    if (op == kEnd || op == kSoftReset || op == kFail || op == kJump || op == kRow) {
       change = 0;
-    } else if (op == kConst || op == kLoad || op == kRamAt || op == kBcd1At || op == kRand) {
+    } else if (op == kConst || op == kLoad || op == kRamAt || op == kBcd1At || op == kRand ||
+               has_cell) {
       change = 1;
     } else if (op == kStore || op == kJumpIfZero || op == kSelect || op == kAct || op == kEmit ||
                op == kJumpIfZeroOrPop || op == kJumpIfNonzeroOrPop) {
@@ -295,20 +315,21 @@ CULE_HD inline i32 find_program_error(const i32* code, u32 size, ProgramKind kin
       change = -2;
       needs = 2;
     } else if (op == kRam || op == kCartRam || op == kBcd1 || op == kTable || op == kRandBelow ||
-               (op >= kNeg && op <= kNot)) {
+               (op >= kNeg && op <= kNot) || has_constant) {
       needs = 1;
-    } else if ((op >= kAdd && op <= kShr) || (op >= kEq && op <= kGe)) {
+    } else if (is_binary(op)) {
       change = -1;
       needs = 2;
     } else {
       return i32(i);
     }
     if (op >= kSelect && op <= kFail && !is_setup) return i32(i);
-    if ((op == kEmit || op == kTable) && kind != ProgramKind::kObjects) return i32(i);
-    if (op >= kPoke && kind != ProgramKind::kModification) return i32(i);
+    if ((op == kEmit || op == kTable || op == kRow) && kind != ProgramKind::kObjects) return i32(i);
+    if ((op == kPoke || op == kRandBelow) && kind != ProgramKind::kModification) return i32(i);
     if (op == kEmit && u32(operand) >= kObjectColumns) return i32(i);
+    if (op == kRow && u32(operand) >= num_rows) return i32(i);
     if ((op == kLoad || op == kStore) && u32(operand) >= kMaxSlots) return i32(i);
-    if ((op == kRamAt || op == kBcd1At) && u32(operand) >= 128) return i32(i);
+    if ((op == kRamAt || op == kBcd1At || has_cell) && u32(operand) >= 128) return i32(i);
     const bool is_reached = d >= 0;
     if (is_reached && (d < needs || d + change > i32(kMaxStack))) return i32(i);
     if (op >= kJump && op <= kJumpIfNonzeroOrPop) {

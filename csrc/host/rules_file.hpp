@@ -15,7 +15,7 @@
 namespace cule {
 
 constexpr char kRulesName[] = "culeRULE";
-constexpr u32 kRulesVersion = 1;
+constexpr u32 kRulesVersion = 2;
 
 struct RulesHeader {
   char name[8];

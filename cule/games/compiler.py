@@ -73,16 +73,18 @@ class Op(IntEnum):
     TABLE = 46  # [n, n values] pop index, push the value there, clipped to the ends
     POKE = 47  # pop value, pop index, write the lowest byte to RAM
     RAND_BELOW = 48  # pop n, push a random number from 0 to n - 1
+    ROW = 49  # [number, three words of two columns, the first in the low half] write a row
 
 
-#: Operations followed by one word.
-WITH_OPERAND = frozenset(
-    {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL, Op.EMIT, Op.TABLE}
-    | {Op.JUMP, Op.JUMP_IF_ZERO, Op.JUMP_IF_ZERO_OR_POP, Op.JUMP_IF_NONZERO_OR_POP}
-)
+#: Added to a binary operation: [right operand]
+WITH_CONSTANT = 64
+#: Added to a binary operation: [index of the byte that is its left operand, right operand] push
+WITH_CELL = 128
+
 #: The one code of FAIL: the mode cannot be reached.
 FAIL_MODE = 1
 
+_COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.EQ, Op.NE})
 _UNARY: dict[type[ast.AST], Op] = {ast.USub: Op.NEG, ast.Invert: Op.INVERT, ast.Not: Op.NOT}
 
 
@@ -146,10 +148,16 @@ def compile_rules(rules: GameRules) -> CompiledRules:
 class CodeWriter:
     """Emits one program and watches the depth of its stack."""
 
-    def __init__(self, where: str, slots: Mapping[str, int]) -> None:
-        """Begin a program, which `where` names in errors, over names in slots."""
+    def __init__(self, where: str, slots: Mapping[str, int], *, combines: bool = False) -> None:
+        """Begin a program, which `where` names in errors, over names in slots.
+
+        combines: Use `WITH_CONSTANT`, `WITH_CELL` and jumps out of the middle of a condition.
+        Programs of rules do not, because snapshots are of the game whose programs have the same
+        words (csrc/host/game.hpp, make_key).
+        """
         self._where = where
         self._slots = slots
+        self._combines = combines
         self._code: list[int] = []
         self._depth = 0
 
@@ -158,12 +166,9 @@ class CodeWriter:
         self.emit(Op.END)
         return tuple(int(word) for word in self._code)
 
-    def emit(self, op: Op, operand: int | None = None, *, pops: int = 0, pushes: int = 0) -> None:
+    def emit(self, op: int, *operands: int, pops: int = 0, pushes: int = 0) -> None:
         """Emit an operation."""
-        assert (op in WITH_OPERAND) == (operand is not None)
-        self._code.append(op)
-        if operand is not None:
-            self._code.append(operand)
+        self._code += (op, *operands)
         if len(self._code) > MAX_WORDS:  # at once: chained comparisons can double at each level
             raise RulesError(
                 f"{self._where}: more than {MAX_WORDS} words when compiled, for which there is "
@@ -185,6 +190,21 @@ class CodeWriter:
         for jump in jumps:
             self._code[jump] = len(self._code)
 
+    def assign(self, name: str, value: ast.expr) -> None:
+        """Emit an assignment."""
+        self.expression(value)
+        self.emit(Op.STORE, self._slots[name], pops=1)
+
+    def unless(self, test: ast.expr) -> list[int]:
+        """Emit jumps that are taken if an expression is 0; return what `land` takes."""
+        match test:
+            case ast.BoolOp(op=ast.And(), values=operands) if self._combines:
+                return [jump for operand in operands for jump in self.unless(operand)]
+            case ast.Constant(value=value) if self._combines and value:
+                return []
+        self.expression(test)
+        return [self.jump(Op.JUMP_IF_ZERO, pops=1)]
+
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Emit statements."""
         for statement in body:
@@ -194,31 +214,27 @@ class CodeWriter:
     def _statement(self, node: ast.stmt) -> None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]):
-                self.expression(node.value)
-                self.emit(Op.STORE, self._slots[name], pops=1)
+                self.assign(name, node.value)
             case ast.AugAssign(target=ast.Name(id=name)):
-                self.expression(ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value))
-                self.emit(Op.STORE, self._slots[name], pops=1)
+                self.assign(name, ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value))
             case ast.If():
-                self.expression(node.test)
-                to_else = self.jump(Op.JUMP_IF_ZERO, pops=1)
+                to_else = self.unless(node.test)
                 self.block(node.body)
                 to_end = [self.jump(Op.JUMP)] if node.orelse else []
-                self.land(to_else)
+                self.land(*to_else)
                 self.block(node.orelse)
                 self.land(*to_end)
             case ast.While():
                 start = len(self._code)
-                self.expression(node.test)
-                leave = self.jump(Op.JUMP_IF_ZERO, pops=1)
+                leave = self.unless(node.test)
                 self.block(node.body)
                 self.emit(Op.JUMP, start)
-                self.land(leave)
+                self.land(*leave)
             case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments)):
                 for argument in arguments:
                     self.expression(argument)
-                operand = FAIL_MODE if name == "fail" else None
-                self.emit(Op[name.upper()], operand, pops=len(arguments))
+                operands = [FAIL_MODE] if name == "fail" else []
+                self.emit(Op[name.upper()], *operands, pops=len(arguments))
             case _:
                 assert isinstance(node, ast.Pass)
 
@@ -253,12 +269,11 @@ class CodeWriter:
                 self.expression(node.values[-1])
                 self.land(*exits)
             case ast.IfExp():
-                self.expression(node.test)
-                to_else = self.jump(Op.JUMP_IF_ZERO, pops=1)
+                to_else = self.unless(node.test)
                 self.expression(node.body)
                 to_end = self.jump(Op.JUMP)
                 self._depth -= 1  # on the path to else, the value of body was not pushed
-                self.land(to_else)
+                self.land(*to_else)
                 self.expression(node.orelse)
                 self.land(to_end)
             case ast.Call(func=ast.Name(id=name), args=arguments):
@@ -267,9 +282,21 @@ class CodeWriter:
                 raise AssertionError(node)
 
     def _binary(self, left: ast.expr, right: ast.expr, op: Op) -> None:
-        self.expression(left)
-        self.expression(right)
-        self.emit(op, pops=2, pushes=1)
+        if self._combines and isinstance(left, ast.Constant) and op in _COMMUTATIVE:
+            left, right = right, left
+        match left, right:
+            case (
+                ast.Call(func=ast.Name(id="ram"), args=[ast.Constant(value=int(cell))]),
+                ast.Constant(value=int(value)),
+            ) if self._combines:
+                self.emit(op + WITH_CELL, cell & _RAM_MASK, value, pushes=1)
+            case _, ast.Constant(value=int(value)) if self._combines:
+                self.expression(left)
+                self.emit(op + WITH_CONSTANT, value, pops=1, pushes=1)
+            case _:
+                self.expression(left)
+                self.expression(right)
+                self.emit(op, pops=2, pushes=1)
 
     def _call(self, name: str, arguments: Sequence[ast.expr]) -> None:
         if name == "rand" and arguments:
@@ -280,8 +307,7 @@ class CodeWriter:
         elif name == "table":
             self.expression(arguments[0])
             values = [ast.literal_eval(entry) for entry in vars(arguments[1])["elts"]]
-            self.emit(Op.TABLE, len(values))
-            self._code += values
+            self.emit(Op.TABLE, len(values), *values)
         elif name == "ram":
             self._read(Op.RAM, Op.RAM_AT, arguments[0])
         elif name == "cartram":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,19 +19,17 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from cule.errors import InvalidArgumentError, RulesError, shown
-from cule.games.compiler import CodeWriter, Op
+from cule.games.compiler import NUM_SLOTS, CodeWriter, Op
 from cule.games.language import BINARY, COMPARE, INDEX, OBJECT_COLUMNS, parse_objects
 from cule.games.tables import Table, package_data, parse_document
 
 #: Most objects of a game.
 MAX_OBJECTS = 2048
 
-#: Kinds of at most this many objects get a program for each, in which everything that follows from
-#: the number of the object is a constant. On a CPU these programs take half the time.
-_MAX_UNROLLED = 40
+#: Most objects of a group, so that its program is not too long.
+_GROUP_SIZE = 32
 
-#: Slot of `INDEX`, as csrc/game/objects.hpp has it.
-_INDEX_SLOT = 31
+_VISIBLE = OBJECT_COLUMNS.index("visible")
 
 
 class ObjectSlot(NamedTuple):
@@ -114,61 +113,28 @@ def compile_objects(where: str, content: Mapping[str, object]) -> ObjectTable:
     if sum(kind.how_many for kind in kinds) > MAX_OBJECTS:
         raise RulesError(f"{where}: more than {MAX_OBJECTS} objects")
     names, expressions = parse_objects(where, let, [kind.expressions for kind in kinds])
-    slots = {name: slot for slot, name in enumerate(names.local_names)}
-    if len(slots) > _INDEX_SLOT:
-        raise RulesError(f"{where}: let has {len(slots)} names; there is room for {_INDEX_SLOT}")
-    first = CodeWriter(f"{where}: let", slots)
-    first.block(names.body)
-    programs = [first.finish()]
-    slots[INDEX] = _INDEX_SLOT
-    parts = [
-        part
+    by_name = _read_names(where, names.body)
+    groups = [
+        _groups(f"{where}: {kind.name}", by_name, kind.how_many, columns)
         for kind, columns in zip(kinds, expressions, strict=True)
-        for part in _unrolled(kind, columns)
     ]
-    for kind, columns in parts:
-        writer = CodeWriter(f"{where}: {kind.name}", slots)
-        by_name = dict(zip(OBJECT_COLUMNS, columns, strict=True))
-        writer.expression(by_name["visible"])
-        hidden = writer.jump(Op.JUMP_IF_ZERO, pops=1)
-        writer.emit(Op.CONST, 1, pushes=1)
-        writer.emit(Op.EMIT, OBJECT_COLUMNS.index("visible"), pops=1)
-        for name in ("x", "y", "w", "h", "value"):
-            writer.expression(by_name[name])
-            writer.emit(Op.EMIT, OBJECT_COLUMNS.index(name), pops=1)
-        writer.land(hidden)
-        programs.append(writer.finish())
-    cells_of_names = _cells_of_names(names.body)
-    groups = [_groups(cells_of_names, kind.how_many, columns) for kind, columns in parts]
     # In the order of csrc/game/objects.hpp.
-    num_words = 2 + sum(7 + 5 * len(of_kind) for of_kind in groups)
-    words = [len(parts), num_words]
-    place = num_words + len(programs[0])
-    for (kind, _), of_kind, program in zip(parts, groups, programs[1:], strict=True):
+    words = [len(kinds)]
+    place = 1 + sum(6 + 6 * len(of_kind) for of_kind in groups)
+    for kind, of_kind in zip(kinds, groups, strict=True):
         cells = frozenset[int]().union(*(group.cells for group in of_kind))
-        words += [len(of_kind), kind.how_many, place, *_cell_words(cells)]
+        words += [len(of_kind), kind.how_many, *_cell_words(cells)]
         for group in of_kind:
-            words += [group.size, *_cell_words(group.cells)]
-        place += len(program)
+            words += [group.size, place, *_cell_words(group.cells)]
+            place += len(group.program)
     return ObjectTable(
         slots=tuple(
             ObjectSlot(kind.name, number, kind.hud)
             for kind in kinds
             for number in range(kind.how_many)
         ),
-        words=(*words, *(word for program in programs for word in program)),
+        words=(*words, *(word for kind in groups for group in kind for word in group.program)),
     )
-
-
-def _unrolled(kind: _Kind, columns: Sequence[ast.expr]) -> list[tuple[_Kind, Sequence[ast.expr]]]:
-    """A kind as it is, or one for each of its objects if these are few."""
-    if kind.how_many > _MAX_UNROLLED:
-        return [(kind, columns)]
-    single = kind._replace(how_many=1)
-    return [
-        (single, [_Folding(number).visit(copy.deepcopy(tree)) for tree in columns])
-        for number in range(kind.how_many)
-    ]
 
 
 class _Folding(ast.NodeTransformer):
@@ -185,56 +151,164 @@ class _Folding(ast.NodeTransformer):
         try:
             return ast.Constant(_value_of(node, self._number))
         except _NotConstantError:
-            return self.generic_visit(node)
+            node = self.generic_visit(node)
+        return _regrouped(node)
 
 
-class _Group(NamedTuple):
-    size: int  # objects of one kind
-    cells: frozenset[int]  # of RAM that each of them may read
+def _regrouped(node: ast.AST) -> ast.AST:
+    """1 + x - 3 as x + -2; other expressions as they are."""
+    match node:
+        case ast.BinOp(ast.Constant() as a, ast.Add(), x):
+            return _regrouped(ast.BinOp(x, ast.Add(), a))
+        case ast.BinOp(
+            ast.BinOp(x, (ast.Add() | ast.Sub()) as first, ast.Constant(value=int(a))),
+            (ast.Add() | ast.Sub()) as second,
+            ast.Constant(value=int(b)),
+        ):
+            terms = ((first, a), (second, b))
+            total = sum(n if isinstance(sign, ast.Add) else -n for sign, n in terms)
+            return ast.BinOp(x, ast.Add(), ast.Constant(_signed(total & 0xFFFFFFFF)))
+    return node
 
 
-def _cells_of_names(body: Sequence[ast.stmt]) -> dict[str, frozenset[int]]:
-    """For each name that is assigned, the cells of RAM that its value depends on."""
-    cells: dict[str, frozenset[int]] = {}
+class _Name(NamedTuple):
+    value: ast.expr
+    cells: frozenset[int]  # of RAM that the value depends on
+
+
+def _read_names(where: str, body: Sequence[ast.stmt]) -> dict[str, _Name]:
+    names: dict[str, _Name] = {}
     for statement in body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                cells[name] = _cells_of(value, 0).union(*_cells_of_used(value, cells))
-    return cells
+                if name in names:
+                    raise RulesError(f"{where}: let assigns {name} twice")
+                names[name] = _Name(value, _cells_of(value, names))
+    if len(names) > NUM_SLOTS:
+        raise RulesError(f"{where}: let has {len(names)} names; there is room for {NUM_SLOTS}")
+    return names
 
 
-def _cells_of_used(tree: ast.AST, cells: Mapping[str, frozenset[int]]) -> list[frozenset[int]]:
-    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return [cells[name] for name in names if name in cells]
+class _Group(NamedTuple):
+    """Consecutive objects of a kind that may read the same cells of RAM."""
+
+    size: int
+    cells: frozenset[int]
+    program: tuple[int, ...]
 
 
 def _groups(
-    names: Mapping[str, frozenset[int]], count: int, columns: Sequence[ast.expr]
+    where: str, names: Mapping[str, _Name], count: int, columns: Sequence[ast.expr]
 ) -> list[_Group]:
-    """The objects of a kind, in order, where those of a group may read the same cells of RAM."""
-    shared = frozenset[int]().union(*(cells for x in columns for cells in _cells_of_used(x, names)))
+    """Compile the objects of a kind."""
     groups: list[_Group] = []
+    rows: list[Sequence[ast.expr]] = []
+    cells = frozenset[int]()
     for number in range(count):
-        cells = shared.union(*(_cells_of(tree, number) for tree in columns))
-        same = groups.pop().size if groups and groups[-1].cells == cells else 0
-        groups.append(_Group(same + 1, cells))
-    return groups
+        row = [_Folding(number).visit(copy.deepcopy(tree)) for tree in columns]
+        read = frozenset[int]().union(*(_cells_of(tree, names) for tree in row))
+        if rows and (read != cells or len(rows) == _GROUP_SIZE):
+            groups.append(_Group(len(rows), cells, _program(where, names, rows)))
+            rows = []
+        cells = read
+        rows.append(row)
+    return [*groups, _Group(len(rows), cells, _program(where, names, rows))]
 
 
-def _cells_of(tree: ast.AST, number: int) -> frozenset[int]:
-    """Cells that code reads for the object of this number; all, if an address may be any."""
+def _program(
+    where: str, names: Mapping[str, _Name], rows: Sequence[Sequence[ast.expr]]
+) -> tuple[int, ...]:
+    """Compile the rows of a group, with the names that they need."""
+    uses = Counter(name for row in rows for tree in row for name in _names_in(tree))
+    for name in reversed(list(names)):  # names use earlier ones
+        if uses[name]:
+            uses.update(_names_in(names[name].value))
+    kept = [name for name in names if uses[name] > 1 and not _is_cheap(names[name].value)]
+    replacing = _Replacing({name: names[name].value for name in names if name not in kept})
+    writer = CodeWriter(where, {name: slot for slot, name in enumerate(kept)}, combines=True)
+    for name in kept:
+        writer.assign(name, replacing.visit(copy.deepcopy(names[name].value)))
+    conditions = [_conditions(replacing.visit(row[_VISIBLE])) for row in rows]
+    shared = []
+    while all(conditions) and len({ast.dump(of_row[0]) for of_row in conditions}) == 1:
+        shared.append(conditions[0][0])
+        conditions = [of_row[1:] for of_row in conditions]
+    none_visible = [jump for test in shared for jump in writer.unless(test)]
+    for number, (row, tests) in enumerate(zip(rows, conditions, strict=True)):
+        hidden = [jump for test in tests for jump in writer.unless(test)]
+        columns = [replacing.visit(tree) for tree in row]
+        columns[_VISIBLE] = ast.Constant(1)
+        writer.emit(Op.ROW, number, *_words_of_row(columns))
+        for column, tree in enumerate(columns):
+            if not isinstance(tree, ast.Constant):
+                writer.expression(tree)
+                writer.emit(Op.EMIT, column, pops=1)
+        writer.land(*hidden)
+    writer.land(*none_visible)
+    return writer.finish()
+
+
+def _words_of_row(columns: Sequence[ast.expr]) -> list[int]:
+    """Columns that are constant, and zeros for others; two in a word."""
+    numbers = []
+    for tree in columns:
+        match tree:
+            case ast.Constant(value=int(value)):
+                numbers.append(min(max(value, -32768), 32767) & 0xFFFF)
+            case _:
+                numbers.append(0)
+    return [_signed(b << 16 | a) for a, b in zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def _names_in(tree: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def _is_cheap(value: ast.expr) -> bool:
+    """Whether a value takes a single operation, as a name does."""
+    match value:
+        case ast.Call(func=ast.Name(id="ram"), args=[ast.Constant()]):
+            return True
+        case ast.Compare(left=left, comparators=[ast.Constant()]):
+            return isinstance(left, ast.Call) and _is_cheap(left)
+    return False
+
+
+def _conditions(visible: ast.expr) -> list[ast.expr]:
+    """The parts of a condition, all of which have to hold."""
+    match visible:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return [part for tree in parts for part in _conditions(tree)]
+        case ast.BinOp(  # a bit: x >> 5 & 1 is not 0 where x & 32 is not
+            ast.BinOp(x, ast.RShift(), ast.Constant(value=int(shift))),
+            ast.BitAnd(),
+            ast.Constant(1),
+        ) if shift in range(8):
+            return [ast.BinOp(x, ast.BitAnd(), ast.Constant(1 << shift))]
+    return [visible]
+
+
+class _Replacing(ast.NodeTransformer):
+    """Replaces names by their values."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self._values.get(node.id)
+        return node if value is None else self.visit(copy.deepcopy(value))
+
+
+def _cells_of(tree: ast.AST, names: Mapping[str, _Name]) -> frozenset[int]:
+    """Cells that code reads, itself or through names; all, if an address may be any."""
     match tree:
-        case ast.IfExp(test=test, body=then, orelse=other):
-            try:
-                return _cells_of(then if _value_of(test, number) else other, number)
-            except _NotConstantError:
-                pass  # one or the other
-        case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[address]):
-            try:
-                return frozenset({_value_of(address, number) & 127})
-            except _NotConstantError:
-                return frozenset(range(128))
-    return frozenset().union(*(_cells_of(node, number) for node in ast.iter_child_nodes(tree)))
+        case ast.Name(id=name) if name in names:
+            return names[name].cells
+        case ast.Call(func=ast.Name(id="ram" | "bcd"), args=[ast.Constant(value=int(address))]):
+            return frozenset({address & 127})
+        case ast.Call(func=ast.Name(id="ram" | "bcd")):
+            return frozenset(range(128))
+    return frozenset().union(*(_cells_of(node, names) for node in ast.iter_child_nodes(tree)))
 
 
 def _cell_words(cells: frozenset[int]) -> list[int]:
@@ -270,8 +344,10 @@ def _value_of(node: ast.AST, number: int) -> int:
     match node:
         case ast.Constant(value=int(value)):
             return value
-        case ast.Name(id="i"):
+        case ast.Name(id=name) if name == INDEX:
             return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value_of(operand, number)
         case ast.BinOp(left=left, op=op, right=right):
             name = BINARY[type(op)]
         case ast.Compare(left=left, ops=[op], comparators=[right]):

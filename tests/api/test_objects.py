@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
@@ -24,21 +25,27 @@ from tests.support.cases import long_except
 pytestmark = pytest.mark.ale
 
 
-@functools.cache
-def table_of(game: str) -> tuple[Any, list[tuple[int, dict[str, Any]]]]:
-    """What a game's file sets first, and its kinds of objects: how many there are, and columns."""
-    path = resources.files("cule.games") / "data" / "objects" / f"{game}.toml"
-    content = tomllib.loads(path.read_text())
+#: What a table sets first, and its kinds of objects: how many there are, and columns.
+PythonTable = tuple[Any, list[tuple[int, dict[str, Any]]]]
+
+
+def read_table(where: str, content: dict[str, Any]) -> PythonTable:
     kinds = [
-        (kind["count"], {name: compile(kind.get(name) or "0", game, "eval") for name in COLUMNS})
+        (kind["count"], {name: compile(kind.get(name) or "0", where, "eval") for name in COLUMNS})
         for kind in content["objects"]
     ]
-    return compile(content.get("let", ""), game, "exec"), kinds
+    return compile(content.get("let", ""), where, "exec"), kinds
 
 
-def rows_of(game: str, ram: Any) -> Any:
+@functools.cache
+def table_of(game: str) -> PythonTable:
+    path = resources.files("cule.games") / "data" / "objects" / f"{game}.toml"
+    return read_table(game, tomllib.loads(path.read_text()))
+
+
+def rows_of(game: str | PythonTable, ram: Any) -> Any:
     """The rows of a game by Python's own rules; int16 ``[K, 6]``."""
-    let, kinds = table_of(game)
+    let, kinds = table_of(game) if isinstance(game, str) else game
     cells = ram.tolist()
     names: dict[str, Any] = {
         "ram": lambda at: cells[at & 127],
@@ -57,8 +64,8 @@ def rows_of(game: str, ram: Any) -> Any:
 
 
 def actions_of(env: cule.AtariVectorEnv, steps: int) -> Any:
-    random = np.random.default_rng(7)
-    return random.integers(env.single_action_space.n, size=(steps, env.num_envs))
+    generator = np.random.default_rng(7)
+    return generator.integers(env.single_action_space.n, size=(steps, env.num_envs))
 
 
 @pytest.mark.parametrize("game", long_except(games_with_objects(), every=4))
@@ -82,6 +89,50 @@ def test_rows_are_the_expressions(game: str) -> None:
         if step % 5 == 0:
             assert np.array_equal(obs[:, -1], [rows_of(game, ram) for ram in env.ram])
     assert was_visible
+    words = load_objects(game).words
+    for ram in np.random.default_rng(5).integers(256, size=(10, 128), dtype=np.uint8):
+        assert np.array_equal(_core.objects_of(words, ram.tobytes()), rows_of(game, ram))
+
+
+def random_expression(draw: random.Random, names: Sequence[str], depth: int = 3) -> str:
+    """An expression whose values stay small."""
+    if depth == 0 or draw.random() < 0.15:
+        first = draw.choice(["", "i + ", "2 * i // 3 + "]) if "i" in names else ""
+        cell = f"ram({first}{draw.randrange(128)})"
+        return draw.choice([cell, cell, str(draw.randrange(-9, 99)), *names])
+    a, b, c = (random_expression(draw, names, depth - 1) for _ in range(3))
+    forms = [
+        *(f"({a} {op} {b})" for op in ["+", "-", "&", "|", "^", "==", "!=", "<", "<=", ">", ">="]),
+        *(f"({a} {op} {draw.randrange(1, 9)})" for op in ["*", "//", "%", ">>", "<<"]),
+        *(f"({a} {op} {draw.randrange(200)})" for op in ["+", "-", "==", "<"]),
+        *(f"({draw.randrange(200)} {op} {a})" for op in ["+", "-", "*", "&"]),
+        f"({a} >> {draw.randrange(10)} & 1)",
+        *[f"({a} and {b})", f"({a} or {b})", f"(not {a})", f"(-{a})", f"({a} < {b} < {c})"],
+        f"({a} if {b} else {c})",
+        f"table({a}, [5, -7, 40000])",
+    ]
+    return draw.choice(forms)
+
+
+@pytest.mark.parametrize("seed", long_except(range(40), every=4))
+def test_rows_of_random_tables(seed: int) -> None:
+    """Names used once or often, conditions that rows share, constants: as Python has them."""
+    draw = random.Random(seed)
+    names: list[str] = []
+    let = ""
+    for name in ("a", "b", "c", "d")[: draw.randrange(5)]:
+        let += f"{name} = {random_expression(draw, names)}\n"
+        names.append(name)
+    objects = []
+    for count in (1, draw.randrange(1, 12), draw.randrange(30, 80)):
+        kind = {name: random_expression(draw, [*names, "i"]) for name in COLUMNS}
+        if draw.random() < 0.5:
+            kind["visible"] = f"ram(7) < 250 and {kind['visible']}"
+        objects.append({"name": "x", "count": count, **kind})
+    content = {"let": let, "objects": objects}
+    words, table = compile_objects("random", content).words, read_table("random", content)
+    for ram in np.random.default_rng(seed).integers(256, size=(20, 128), dtype=np.uint8):
+        assert np.array_equal(_core.objects_of(words, ram.tobytes()), rows_of(table, ram))
 
 
 def _cells_of_rows(words: Sequence[int]) -> Iterator[np.ndarray]:
@@ -90,15 +141,15 @@ def _cells_of_rows(words: Sequence[int]) -> Iterator[np.ndarray]:
     def bits(cells: Sequence[int]) -> np.ndarray:
         return np.unpackbits(np.array(cells, np.int32).view(np.uint8), bitorder="little") > 0
 
-    at = 2  # csrc/game/objects.hpp
+    at = 1  # csrc/game/objects.hpp
     for _ in range(words[0]):
-        num_groups, of_kind = words[at], bits(words[at + 3 : at + 7])
-        at += 7
-        for group in range(at, at + 5 * num_groups, 5):
-            cells = bits(words[group + 1 : group + 5])
+        num_groups, of_kind = words[at], bits(words[at + 2 : at + 6])
+        at += 6
+        for group in range(at, at + 6 * num_groups, 6):
+            cells = bits(words[group + 2 : group + 6])
             assert not (cells & ~of_kind).any()
             yield np.tile(cells, (words[group], 1))
-        at += 5 * num_groups
+        at += 6 * num_groups
 
 
 @pytest.mark.parametrize("game", long_except(games_with_objects(), every=8))
@@ -106,14 +157,14 @@ def test_rows_depend_on_the_cells_of_their_group(game: str) -> None:
     """A step evaluates the rows of groups that read a changed cell, and no others."""
     words = load_objects(game).words
     reads = np.concatenate([*_cells_of_rows(words)])  # [K, 128]
-    random = np.random.default_rng(1)
+    generator = np.random.default_rng(1)
     env = cule.AtariVectorEnv(game, 1, obs_type="ram", num_threads=1)
     played = env.reset(seed=0)[0][0]
-    for ram in (played, *random.integers(256, size=(3, 128), dtype=np.uint8)):
+    for ram in (played, *generator.integers(256, size=(3, 128), dtype=np.uint8)):
         before = _core.objects_of(words, ram.tobytes())
         for cell in range(128):
             other = ram.copy()
-            other[cell] ^= random.integers(1, 256, dtype=np.uint8)
+            other[cell] ^= generator.integers(1, 256, dtype=np.uint8)
             changed = (_core.objects_of(words, other.tobytes()) != before).any(axis=1)
             assert not (changed & ~reads[:, cell]).any()
 
@@ -285,7 +336,8 @@ KIND = {"name": "x", "count": 1, "x": "1", "y": "2", "w": "3", "h": "4", "visibl
         ({}, "i = 3", "'i' has a meaning of its own"),
         ({}, "n = 1\nwhile n: n = 0", "while is only allowed in mode_setup"),
         ({}, "if ram(1): n = 1", "let holds something else than assignments"),
-        ({}, "".join(f"n{k} = {k}\n" for k in range(32)), "room for 31"),
+        ({}, "".join(f"n{k} = {k}\n" for k in range(33)), "room for 32"),
+        ({}, "n = 1\nn = 2", "let assigns n twice"),
     ],
 )
 def test_wrong_tables(changes: dict[str, Any], let: str, message: str) -> None:

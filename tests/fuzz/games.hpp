@@ -54,17 +54,18 @@ inline Bytes make_rom(const GameKind& kind) {
 
 // Two objects at the cell that counts frames, and one that reads a cell that seldom changes.
 inline std::vector<i32> make_objects() {
-  const std::vector<i32> names = {kRamAt, 3, kStore, 0, kEnd};
-  const std::vector<i32> moving = {kLoad, 0, kEmit, 0, kLoad, kIndexSlot, kEmit, 1, kEnd};
-  const std::vector<i32> still = {kRamAt, 2, kTable, 2, -40000, 7, kEmit, 5, kEnd};
-  const i32 first = i32(kFirstKind + 2 * (kKindWords + kGroupWords));
-  const i32 at = first + i32(names.size()), after = at + i32(moving.size());
-  std::vector<i32> words = {2, first,                     // two kinds of one group
-                            1, 2,     at,    8, 0, 0, 0,  //
-                            2, 8,     0,     0, 0,        //
-                            1, 1,     after, 4, 0, 0, 0,  //
-                            1, 4,     0,     0, 0};
-  for (const auto* part : {&names, &moving, &still}) {
+  const std::vector<i32> moving = {kRamAt, 3, kEmit,  0, kRow,  1, 0,
+                                   0,      0, kRamAt, 3, kEmit, 1, kEnd};
+  const std::vector<i32> still = {kRow,   0, 7,      0, 0,     kRamAt, 2,
+                                  kTable, 2, -40000, 7, kEmit, 5,      kEnd};
+  const i32 at = i32(kFirstKind + 2 * (kKindWords + kGroupWords));
+  const i32 after = at + i32(moving.size());
+  std::vector<i32> words = {2,                     // two kinds of one group
+                            1, 2,     8, 0, 0, 0,  //
+                            2, at,    8, 0, 0, 0,  //
+                            1, 1,     4, 0, 0, 0,  //
+                            1, after, 4, 0, 0, 0};
+  for (const auto* part : {&moving, &still}) {
     words.insert(words.end(), part->begin(), part->end());
   }
   return words;
@@ -109,7 +110,7 @@ inline std::shared_ptr<const Game> make_game(const GameKind& kind) {
   spec.state = {0, 0, 0, 0, 0, 0};
   spec.step_code = {kRamAt, 0,   kStore, kRewardSlot, kRamAt,        1,
                     kConst, 250, kGe,    kStore,      kTerminalSlot, kEnd};
-  spec.lives_code = {kRamAt, 3, kConst, 2, kShr, kInvert, kConst, 7, kAnd, kEnd};
+  spec.lives_code = {kShr + kWithCell, 3, 2, kInvert, kAnd + kWithConstant, 7, kEnd};
   if (kind.num_players > 1) {
     const std::vector<i32> code = spec.lives_code;
     for (u32 player = 1; player < kind.num_players; ++player) {
