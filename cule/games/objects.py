@@ -145,20 +145,25 @@ class _Folding(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         if isinstance(node, ast.IfExp):
-            node.test = self.visit(node.test)
-            if isinstance(node.test, ast.Constant):
-                return self.visit(node.body if node.test.value else node.orelse)
+            test = self.visit(node.test)
+            if isinstance(test, ast.Constant):
+                return self.visit(node.body if test.value else node.orelse)
+            return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
+        node = self.generic_visit(node)
         try:
             return ast.Constant(_value_of(node, self._number))
         except _NotConstantError:
-            node = self.generic_visit(node)
-        return _regrouped(node)
+            return _regrouped(node)
 
 
 def _regrouped(node: ast.AST) -> ast.AST:
-    """1 + x - 3 as x + -2; other expressions as they are."""
+    """1 + x - 3 as x + -2, 1 and x as x; other expressions as they are."""
     match node:
-        case ast.BinOp(ast.Constant() as a, ast.Add(), x):
+        case ast.BoolOp(op=op, values=[ast.Constant(value=first), *others]):
+            if bool(first) == isinstance(op, ast.Or):
+                return ast.Constant(first)
+            return others[0] if len(others) == 1 else _regrouped(ast.BoolOp(op, others))
+        case ast.BinOp(ast.Constant() as a, ast.Add(), x) if not isinstance(x, ast.Constant):
             return _regrouped(ast.BinOp(x, ast.Add(), a))
         case ast.BinOp(
             ast.BinOp(x, (ast.Add() | ast.Sub()) as first, ast.Constant(value=int(a))),
