@@ -15,6 +15,7 @@ import argparse
 import statistics
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,15 @@ print(statistics.median(taken[1:]))
 """
 
 
-def measure(game: str, num_envs: int, frames: int) -> dict[str, list[float]]:
+def measure(
+    game: str, num_envs: int, frames: int, kinds: Sequence[str] = tuple(KINDS)
+) -> dict[str, list[float]]:
     """Microseconds of processor time per frame in each round, by kind; `frames` in each."""
-    envs = {kind: cule.AtariVectorEnv(game, num_envs, **KINDS[kind]) for kind in KINDS}
+    envs = {kind: cule.AtariVectorEnv(game, num_envs, **KINDS[kind]) for kind in kinds}
     steps = max(frames // (FRAMESKIP * num_envs), 1)
     random = np.random.default_rng(0)
     actions = random.integers(len(envs["ram"].action_set), size=(steps, num_envs))
-    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
     for env in envs.values():
         env.reset(seed=0)
     for number in range(ROUNDS + 1):  # the first one warms up
@@ -85,12 +88,14 @@ def main() -> None:
     """Print a row for each game and number of environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--num-envs", nargs="+", type=int, default=[16, 1024])
     parser.add_argument("--frames", type=int, default=16_384, help="in each round")
     parser.add_argument("--ocatari", help="a Python with ocatari and ale-py")
     options = parser.parse_args()
-    print("| game | N | " + " | ".join(KINDS) + " | OCAtari |")
-    print("|---" * (3 + len(KINDS)) + "|")
+    kinds = list(dict.fromkeys(["ram", *options.kinds]))
+    print("| game | N | " + " | ".join(kinds) + " | OCAtari |")
+    print("|---" * (3 + len(kinds)) + "|")
     for game in options.games:
         other = "-"
         if options.ocatari:
@@ -98,8 +103,8 @@ def main() -> None:
             done = subprocess.run(words, check=True, capture_output=True, text=True)
             other = f"{_per_second(float(done.stdout.split()[-1])):,.0f}"
         for num_envs in options.num_envs:
-            found = measure(game, num_envs, options.frames)
-            cells = [_cell(found["ram"], found[kind]) for kind in KINDS]
+            found = measure(game, num_envs, options.frames, kinds)
+            cells = [_cell(found["ram"], found[kind]) for kind in kinds]
             print(f"| {game} | {num_envs} | " + " | ".join(cells) + f" | {other} |", flush=True)
 
 
