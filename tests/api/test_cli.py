@@ -114,7 +114,7 @@ def test_roms_rules(capsys: pytest.CaptureFixture[str], own_folders: Path) -> No
     assert main(["roms", "rules", "Pong", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}: rules of pong, for the ROM {rom_path('pong')}\n"
     before = out.read_bytes()
-    assert before.startswith(b"culeRULE\1\0\0\0")
+    assert before.startswith(b"culeRULE\2\0\0\0")
     assert main(["roms", "rules", "pong", "--rom-path", str(out), "--out", str(out)]) == 2
     assert out.read_bytes() == before
     assert main(["roms", "rules", "nonsense"]) == 2
