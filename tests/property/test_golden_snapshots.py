@@ -15,6 +15,8 @@ import pytest
 import cule
 from roms_tools import record_snapshots
 from roms_tools.record_snapshots import CASES, STEPS_AFTER, STEPS_BEFORE, TARGET
+from tests.support.program_digests import TARGET as PROGRAMS
+from tests.support.program_digests import program_digests
 
 GOLDEN = json.loads(TARGET.read_text(encoding="utf-8"))["cases"]
 
@@ -40,6 +42,11 @@ def test_snapshots_are_the_recorded_ones(name: str) -> None:
     record_snapshots.play(env, 1, STEPS_BEFORE)
     assert np.array_equal(env.get_state(), rows_of(name, env))
     env.close()
+
+
+def test_programs_are_the_recorded_ones() -> None:
+    """Other words would make another game of each, whose snapshots are refused."""
+    assert program_digests() == json.loads(PROGRAMS.read_text(encoding="utf-8"))
 
 
 def test_a_console_continues() -> None:
