@@ -149,11 +149,14 @@ class CodeWriter:
     """Emits one program and watches the depth of its stack."""
 
     def __init__(self, where: str, slots: Mapping[str, int], *, combines: bool = False) -> None:
-        """Begin a program, which `where` names in errors, over names in slots.
+        """Begin a program.
 
-        combines: Use `WITH_CONSTANT`, `WITH_CELL` and jumps out of the middle of a condition.
-        Programs of rules do not, because snapshots are of the game whose programs have the same
-        words (csrc/host/game.hpp, make_key).
+        Args:
+            where: What errors begin with.
+            slots: The slot of each name.
+            combines: Whether to use `WITH_CONSTANT`, `WITH_CELL` and jumps out of the middle of a
+                condition. Programs of rules do not: a snapshot fits the game whose programs have
+                the same words (csrc/host/game.hpp, make_key).
         """
         self._where = where
         self._slots = slots

@@ -150,10 +150,8 @@ class _Folding(ast.NodeTransformer):
                 return self.visit(node.body if test.value else node.orelse)
             return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
         node = self.generic_visit(node)
-        try:
-            return ast.Constant(_value_of(node, self._number))
-        except _NotConstantError:
-            return _regrouped(node)
+        value = _value_of(node, self._number)
+        return _regrouped(node) if value is None else ast.Constant(value)
 
 
 def _regrouped(node: ast.AST) -> ast.AST:
@@ -322,10 +320,6 @@ def _cell_words(cells: frozenset[int]) -> list[int]:
     return [_signed(bits >> 32 * word & 0xFFFFFFFF) for word in range(4)]
 
 
-class _NotConstantError(Exception):
-    """A value depends on more than the number of the object."""
-
-
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "ADD": operator.add,
     "SUB": operator.sub,
@@ -344,33 +338,27 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _value_of(node: ast.AST, number: int) -> int:
-    """The value of an expression for the object of this number."""
+def _value_of(node: ast.AST, number: int) -> int | None:
+    """The value of an expression whose parts are folded, for an object; None: it is no constant."""
     match node:
-        case ast.Constant(value=int(value)):
-            return value
         case ast.Name(id=name) if name == INDEX:
             return number
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value_of(operand, number)
-        case ast.BinOp(left=left, op=op, right=right):
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return -value
+        case ast.Call(
+            func=ast.Name(id="table"), args=[ast.Constant(value=int(at)), ast.List(elts=entries)]
+        ):
+            return int(ast.literal_eval(entries[min(max(at, 0), len(entries) - 1)]))
+        case ast.BinOp(ast.Constant(value=int(a)), op, ast.Constant(value=int(b))):
             name = BINARY[type(op)]
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
+        case ast.Compare(ast.Constant(value=int(a)), [op], [ast.Constant(value=int(b))]):
             name = COMPARE[type(op)]
-        case ast.IfExp(test=test, body=then, orelse=other):
-            return _value_of(then if _value_of(test, number) else other, number)
-        case ast.Call(func=ast.Name(id="table"), args=[index, ast.List(elts=entries)]):
-            at = min(max(_value_of(index, number), 0), len(entries) - 1)
-            return _value_of(entries[at], number)
         case _:
-            raise _NotConstantError
-    a, b = _value_of(left, number), _value_of(right, number)
+            return None
     if name not in _OPERATIONS or (b == 0 and name in ("FLOORDIV", "MOD")):
-        raise _NotConstantError
+        return None
     value = int(_OPERATIONS[name](a, b))
-    if value != _signed(value & 0xFFFFFFFF):  # the machine wraps
-        raise _NotConstantError
-    return value
+    return value if value == _signed(value & 0xFFFFFFFF) else None  # the machine wraps
 
 
 def _signed(word: int) -> int:

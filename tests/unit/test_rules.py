@@ -28,9 +28,9 @@ from tests.support.rule_evaluator import RuleEvaluator, wrap32
 
 GAMES = sorted(load_games())
 IMAGES_PER_GAME = 200
-#: Operations of rules that are followed by one word.
-WITH_OPERAND = {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL}
 JUMPS = {Op.JUMP, Op.JUMP_IF_ZERO, Op.JUMP_IF_ZERO_OR_POP, Op.JUMP_IF_NONZERO_OR_POP}
+#: Operations of rules that are followed by one word.
+WITH_OPERAND = {Op.CONST, Op.LOAD, Op.STORE, Op.RAM_AT, Op.BCD1_AT, Op.FAIL, *JUMPS}
 
 
 class Failed(Exception):
@@ -117,7 +117,7 @@ def run(
     unary = {Op.NEG: lambda a: -a, Op.INVERT: lambda a: ~a, Op.NOT: lambda a: not a}
     while True:
         op = Op(code[at])
-        operand = code[at + 1] if op in WITH_OPERAND | JUMPS else None
+        operand = code[at + 1] if op in WITH_OPERAND else None
         at += 1 if operand is None else 2
         if op is Op.END:
             assert len(stack) <= 1
@@ -198,8 +198,8 @@ def instructions(code: Sequence[int]) -> dict[int, tuple[Op, int | None]]:
     at = 0
     while at < len(code):
         op = Op(code[at])
-        found[at] = (op, code[at + 1] if op in WITH_OPERAND | JUMPS else None)
-        at += 2 if op in WITH_OPERAND | JUMPS else 1
+        found[at] = (op, code[at + 1] if op in WITH_OPERAND else None)
+        at += 2 if op in WITH_OPERAND else 1
     return found
 
 
