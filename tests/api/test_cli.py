@@ -60,7 +60,7 @@ def test_modifications(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 18 + 22
     assert re.fullmatch(r"pong +frozen_enemy\(y=30\.\.200\) +The opponent's .*", lines[1])
     assert main(["mods", "list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 416
+    assert len(capsys.readouterr().out.splitlines()) == 417
     assert main(["mods", "show", "pong", "frozen_enemy"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^defaults  y=100$", printed, re.MULTILINE)
