@@ -4,6 +4,7 @@
     ppo_lstm.py  RecurrentPPO: PPO with an LSTM
     a2c.py       A2C: advantage actor-critic
     vtrace.py    VTrace: A2C with V-trace and CuLE's multi-batch strategy
+    vtrace_lstm.py RecurrentVTrace: V-trace with an LSTM
     pqn.py       PQN: parallelised Q-learning, without replay
     dqn.py       DQN: Q-learning with replay; Rainbow and IQN
     apex.py      ApexDQN: many actors and prioritised replay
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from cule.agents.run.run import Run, RunOptions, start_run
     from cule.agents.self_play import Opponent, RandomOpponent, SelfPlayEnv
     from cule.agents.vtrace import VTrace, VTraceConfig
+    from cule.agents.vtrace_lstm import RecurrentVTrace, RecurrentVTraceConfig
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -61,6 +63,7 @@ __getattr__, __dir__ = lazy_names(
         "run.run": ("Run", "RunOptions", "start_run"),
         "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
         "vtrace": ("VTrace", "VTraceConfig"),
+        "vtrace_lstm": ("RecurrentVTrace", "RecurrentVTraceConfig"),
     },
 )
 
@@ -93,6 +96,8 @@ __all__ = [
     "RandomOpponent",
     "RecurrentPPO",
     "RecurrentPPOConfig",
+    "RecurrentVTrace",
+    "RecurrentVTraceConfig",
     "Run",
     "RunOptions",
     "SelfPlayEnv",

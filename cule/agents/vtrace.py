@@ -269,23 +269,27 @@ class VTrace(Learner):
         """Update once from the last T steps of the next batch; return the metrics."""
         return self.minimise(self.next_rollout())
 
+    def outputs_of(self, rollout: Rollout) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits ``[T * n, A]``, values ``[T, n]``, and values of the following observations."""
+        assert rollout.obs is not None
+        with self.setup.autocast():
+            logits, values = self.forward(rollout.obs.flatten(0, 1))
+        values = values.view(rollout.rewards.shape)
+        return logits, values, next_values(rollout, values.detach(), self.values_of, self.setup)
+
     def minimise(self, rollout: Rollout) -> dict[str, Tensor]:
         """Update from a rollout; return the metrics."""
         config, setup = self.config, self.setup
-        assert rollout.obs is not None
-        with setup.autocast():
-            logits, values = self.forward(rollout.obs.flatten(0, 1))
+        logits, values, after = self.outputs_of(rollout)
         shape = rollout.rewards.shape
-        values = values.view(shape)
         log_probs = algos.log_prob(logits, rollout.actions.flatten()).view(shape)
         log_ratios = log_probs.detach() - rollout.extras["log_probs"]
-        now = values.detach()
         targets, advantages = algos.vtrace(
             log_ratios,
             rollout.rewards,
             rollout.discounts,
-            now,
-            next_values(rollout, now, self.values_of, setup),
+            values.detach(),
+            after,
             rollout.ended,
             rho_bar=config.rho_bar,
             c_bar=config.c_bar,

@@ -178,7 +178,7 @@ OWN: dict[str, type[Net]] = {
     **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
     **dict.fromkeys(("pqn", "dqn", "apex-dqn", "apex-dqn-overlap"), QNet),
     "ppo-continuous": GaussianNet,
-    "ppo-lstm": GruNet,
+    **dict.fromkeys(("ppo-lstm", "vtrace-lstm"), GruNet),
     "iqn": QuantileNet,
     "rainbow": AtomNet,
     "apex-dpg": ActorAndCritic,

@@ -36,6 +36,35 @@ def outputs(network: Any, obs: Any) -> Any:
         return copy.deepcopy(network).double()(obs.double())
 
 
+def outputs_of(agent: Any, rollout: Any) -> Any:
+    """Logits, values, and values after the last step; with memory from one step to the next."""
+    network = copy.deepcopy(agent.network).double()
+    if "memory" not in rollout.extras:
+        return (
+            *outputs(network, rollout.obs.flatten(0, 1)),
+            outputs(network, rollout.bootstrap_obs)[1],
+        )
+    memory, found = rollout.extras["memory"][0].double(), []
+    with torch.no_grad():
+        for obs, starts in zip(rollout.obs, rollout.extras["starts"], strict=True):
+            memory = memory * ~starts.unsqueeze(1)
+            *step, memory = network.step(obs.double(), memory)
+            found.append(step)
+        last = network.step(rollout.bootstrap_obs.double(), memory)[1]
+    return *(torch.cat(part) for part in zip(*found, strict=True)), last
+
+
+def final_value(agent: Any, rollout: Any, obs: Any, step: int, env: int) -> float:
+    """The value of a final observation; with the memory that the step before it was played with."""
+    if "memory" not in rollout.extras:
+        return float(outputs(agent.network, obs[None])[1])
+    network = copy.deepcopy(agent.network).double()
+    before = rollout.extras["memory"][step, env].double()[None]
+    with torch.no_grad():
+        memory = network.step(rollout.obs[step, env].double()[None], before)[2]
+        return float(network.step(obs.double()[None], memory)[1])
+
+
 class Rollout:
     """A rollout as float64 arrays, with the value of what followed each step."""
 
@@ -48,20 +77,18 @@ class Rollout:
         self.actions = rollout.actions.numpy()
         self.log_probs = rollout.extras["log_probs"].double().numpy()
         self.old_values = rollout.extras["values"].double().numpy()
-        logits, values = outputs(agent.network, rollout.obs.flatten(0, 1))
+        logits, values, last = outputs_of(agent, rollout)
         log_probs = logits.log_softmax(-1).numpy().reshape(*self.shape, -1)
         t, e = np.indices(self.shape)
         self.new_log_probs = log_probs[t, e, self.actions]
         self.entropies = -(np.exp(log_probs) * log_probs).sum(-1)
         self.values = values.numpy().reshape(self.shape)
-        last = outputs(agent.network, rollout.bootstrap_obs)[1].numpy()
         self.final: dict[tuple[int, int], float] = {}
         for obs, steps in zip(rollout.final_obs, rollout.final_steps, strict=True):
-            found = outputs(agent.network, obs)[1].numpy()
             for env, step in enumerate(steps.tolist()):
                 if step >= 0:
-                    self.final[step, env] = float(found[env])
-        self.last = last
+                    self.final[step, env] = final_value(agent, rollout, obs[env], step, env)
+        self.last = last.numpy()
 
     def value_after(self, values: Any, t: int, e: int) -> float:
         if (t, e) in self.final:
@@ -109,12 +136,15 @@ def test_a2c() -> None:
     assert float(metrics["entropy"]) == pytest.approx(r.entropies.mean(), **CLOSE)
 
 
-def test_vtrace() -> None:
-    agent = limited("vtrace", num_steps=8, num_batches=4, num_envs=16)
-    collect(agent, 8)
+@pytest.mark.parametrize(("name", "count"), [("vtrace", 8), ("vtrace-lstm", 13)])
+def test_vtrace(name: str, count: int) -> None:
+    agent = limited(name, num_steps=8, num_batches=4, num_envs=16)
+    collect(agent, count)
     # Another policy than the one that acted.
     with torch.no_grad():
         agent.network.policy.weight.mul_(10.0)
+        if name == "vtrace-lstm":
+            agent.network.cell.weight_hh.mul_(1.5)
     envs = slice(4, 8)
     r = Rollout(agent, envs)
     assert r.final

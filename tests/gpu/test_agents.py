@@ -41,7 +41,7 @@ REPLAY = {"memory": 60_000, "learning_starts": 100, "samples_per_insert": 1.0, "
 def make_agent(name: str, **changes: Any) -> Any:
     config_class = AGENTS[name].config_class
     options = REPLAY if hasattr(config_class, "memory") else {"num_steps": 8}
-    if name == "vtrace":
+    if name.startswith("vtrace"):
         options = {**options, "num_batches": 4}
     return AGENTS[name](config_class(**{**SMALL, **options, **changes}))
 

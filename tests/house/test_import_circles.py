@@ -11,7 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "cule"
 
 #: Files of algorithms in `cule.agents`.
-ALGORITHMS = {"a2c", "apex", "apex_dpg", "dqn", "ppo", "pqn", "vtrace"}
+ALGORITHMS = {
+    *("a2c", "apex", "apex_dpg", "dqn", "ppo", "ppo_lstm", "pqn", "vtrace", "vtrace_lstm"),
+}
 
 #: Modules of `cule.agents.run` that use the algorithms; learners use checkpoints and evaluations.
 USES_ALGORITHMS, OF_LEARNERS = {"presets"}, {"checkpoint", "evaluation", "weights"}

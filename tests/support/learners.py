@@ -41,6 +41,17 @@ _REPLAY = {
 SMALL: dict[str, Small] = {
     "a2c": Small({**_NET, **_RMSPROP, "num_envs": 16}, 8_000),
     "vtrace": Small({**_NET, **_RMSPROP, "num_envs": 32, "num_steps": 8, "num_batches": 8}, 12_800),
+    "vtrace-lstm": Small(
+        {
+            **_NET,
+            **_RMSPROP,
+            "num_envs": 32,
+            "num_steps": 8,
+            "num_batches": 4,
+            "memory_size": 32,
+        },
+        12_800,
+    ),
     "ppo": Small(
         {
             **_NET,

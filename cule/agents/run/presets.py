@@ -28,6 +28,7 @@ from cule.agents.run.checkpoint import PolicyState, find_checkpoint, load_weight
 from cule.agents.run.weights import read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.agents.vtrace import VTrace
+from cule.agents.vtrace_lstm import RecurrentVTrace
 from cule.envs import MultiAgentVectorEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
@@ -36,7 +37,10 @@ from cule.option_fields import config_from, options_of
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Learner]] = {
     agent.name: agent
-    for agent in (A2C, VTrace, PPO, RecurrentPPO, PQN, DQN, Rainbow, IQN, ApexDQN, ApexDPG)
+    for agent in (
+        *(A2C, VTrace, RecurrentVTrace, PPO, RecurrentPPO, PQN),
+        *(DQN, Rainbow, IQN, ApexDQN, ApexDPG),
+    )
 }
 
 
@@ -63,6 +67,16 @@ _CPU = {"network": "small", "img_size": 42, "num_envs": 64, "torch_threads": 1}
 _ADDED_TO_ROOT = {"rmsprop_eps": 1e-10}
 _CPU_RMSPROP = {**_CPU, **_ADDED_TO_ROOT}
 
+# fmt: off
+_IMPALA = {"num_envs": 320, "num_batches": 10, "steps_per_update": 2.0, "network": "impala",
+    "initialization": "orthogonal", "normalize_obs": False, "learning_rate": 6e-4,
+    "learning_rate_schedule": "linear", "rmsprop_eps": 0.01, "reduction": "sum",
+    "max_grad_norm": 40.0}
+_VTRACE_CPU = {**_CPU_RMSPROP, "initialization": "orthogonal", "num_batches": 4,
+    "steps_per_update": 1.0, "learning_rate": 7e-4, "learning_rate_schedule": "linear",
+    "entropy_coef": 0.003, "total_steps": 2_000_000}
+# fmt: on
+
 #: Values of options that only training uses, which every machine accepts.
 _TRAINING_ONLY: Mapping[str, object] = {
     "compile": False,
@@ -82,12 +96,10 @@ PRESETS: dict[str, Preset] = {
     "vtrace": _preset("vtrace", **_ADDED_TO_ROOT),
     "vtrace-gpu": _preset("vtrace", **_ADDED_TO_ROOT, num_envs=4096, num_batches=16, num_steps=16,
         learning_rate=1.2e-3, precision="bf16"),
-    "vtrace-impala": _preset("vtrace", num_envs=320, num_batches=10, steps_per_update=2.0,
-        network="impala", initialization="orthogonal", normalize_obs=False, learning_rate=6e-4,
-        learning_rate_schedule="linear", rmsprop_eps=0.01, reduction="sum", max_grad_norm=40.0),
-    "vtrace-cpu": _preset("vtrace", **_CPU_RMSPROP, stack_num=2, initialization="orthogonal",
-        num_batches=4, steps_per_update=1.0, learning_rate=7e-4, learning_rate_schedule="linear",
-        entropy_coef=0.003, total_steps=2_000_000),
+    "vtrace-impala": _preset("vtrace", **_IMPALA),
+    "vtrace-cpu": _preset("vtrace", **_VTRACE_CPU, stack_num=2),
+    "vtrace-lstm": _preset("vtrace-lstm", **_IMPALA, episodic_life=True),
+    "vtrace-lstm-cpu": _preset("vtrace-lstm", **_VTRACE_CPU, memory_size=128),
     "ppo": _preset("ppo"),
     "ppo-cule": _preset("ppo", num_envs=256, num_steps=4, learning_rate=5e-4,
         learning_rate_schedule="constant", total_steps=50_000_000),
