@@ -1,10 +1,10 @@
 """Scanlines that the line cache reuses (csrc/host/incremental) are those that would be drawn.
 
 `screens()` draws a frame's log from its start, without the cache; observations of full size and
-one frame are drawn with it. RAM observations are made without it. Pooling and resizing only the
-rows that were painted gives what pooling and resizing everything gives; so do the stacks of any
-options, also where snapshots of other environments and other times are restored between two steps
-(`redrawn`).
+one frame are drawn with it, and with RAM observations it keeps no pixels. Observations of sprites
+are made without it. Pooling and resizing only the rows that were painted gives what pooling and
+resizing everything gives; so do the stacks of any options, also where snapshots of other
+environments and other times are restored between two steps (`redrawn`).
 """
 
 from __future__ import annotations
@@ -52,17 +52,20 @@ def check_program(seed: int, frameskip: int, steps: int) -> None:
     """As `check`, for a random picture."""
     game = core_game(picture_program(seed))
     batch, results = program_batch(game, frameskip=frameskip, **FULL_SIZE)
-    bare, bare_results = program_batch(game, frameskip=frameskip, obs_type="ram")
+    bare, bare_results = program_batch(game, frameskip=frameskip, obs_type="sprites")
+    blind, blind_results = program_batch(game, frameskip=frameskip, obs_type="ram")
     console = np.arange(1)
     for step in range(steps):
         actions = np.zeros(1, np.int32)
         batch.step(actions, results.out)
         bare.step(actions, bare_results.out)
+        blind.step(actions, blind_results.out)
         where = f"program {seed}, frameskip {frameskip}, step {step}"
         assert np.array_equal(results.obs[:, 0], batch.screens("gray", console)), where
         assert np.array_equal(batch.ram(), bare.ram()), where
-    batch.close()
-    bare.close()
+        assert np.array_equal(blind.ram(), bare.ram()), where
+    for one in (batch, bare, blind):
+        one.close()
 
 
 class Frame(NamedTuple):
@@ -127,24 +130,29 @@ def screen_height(game: str) -> int:
 
 
 def check(game: str, steps: int, frameskip: int, seed: int) -> None:
-    """Every observation is the screen, and nothing else differs from a run without pictures."""
+    """Every observation is the screen, and nothing else differs from a run without the cache."""
     keywords = {"frameskip": frameskip, "max_num_frames_per_episode": 40 * frameskip}
-    bare = make(game, 2, obs_type="ram", **keywords)
-    bare.reset(seed=seed)
+    bare = make(game, 2, obs_type="sprites", **keywords)
+    blind = make(game, 2, obs_type="ram", **keywords)
+    for one in (bare, blind):
+        one.reset(seed=seed)
     env = make(game, 2, **{**FULL_SIZE, "img_height": screen_height(game)}, **keywords)
     env.reset(seed=seed)
     num_actions = len(env.action_set)
     for step, actions in enumerate(draw_actions(seed, steps, 2) % num_actions):
         obs, *results = env.step(actions)
-        ram, *expected = bare.step(actions)
+        expected = bare.step(actions)[1:]
+        ram, *blindly = blind.step(actions)
         where = f"{game}, frameskip {frameskip}, step {step}"
         is_running = ~(results[1] | results[2])  # the last frame of an episode is not observed
         assert np.array_equal(obs[is_running, 0], env.screens("gray")[is_running]), where
-        assert np.array_equal(env.ram, ram), where
-        for one, other in zip(results[:3], expected[:3], strict=True):
-            assert np.array_equal(one, other), where
-    env.close()
-    bare.close()
+        assert np.array_equal(env.ram, bare.ram), where
+        assert np.array_equal(ram, bare.ram), where
+        for drawn, unseen, plain in zip(results[:3], blindly[:3], expected[:3], strict=True):
+            assert np.array_equal(drawn, plain), where
+            assert np.array_equal(unseen, plain), where
+    for one in (env, blind, bare):
+        one.close()
 
 
 @pytest.mark.parametrize("game", long_except(sorted(load_games()), every=8))

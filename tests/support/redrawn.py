@@ -1,6 +1,6 @@
 """Observations made without reusing anything of earlier frames.
 
-`DrawnAnew` runs one console without observations (RAM observations use no line cache), draws every
+`DrawnAnew` runs one console without images (with sprites there is no line cache), draws every
 frame of a step from its log, pools the last two and resizes them whole. `Watched` runs consoles with
 observations as well and compares.
 """
@@ -57,7 +57,7 @@ class DrawnAnew:
             modifications=plan.modifications[one],
             num_modifications=plan.num_modifications[one],
         )
-        alone = resolve_options("pong", 1, {**bare, "obs_type": "ram", "frameskip": 1})
+        alone = resolve_options("pong", 1, {**bare, "obs_type": "sprites", "frameskip": 1})
         self.batch = make_batch(own, alone)
         self.results = Results(own, alone)
         self.batch.reset(None, SEEDS[one].copy(), self.results.out)

@@ -1,4 +1,4 @@
-// host/incremental/cached_frame.hpp: a frame that was drawn to the end, by scanlines.
+// host/incremental/cached_frame.hpp: a whole frame, by scanlines.
 //
 // A scanline is a key and a result. Key: its accesses, and the state it begins in as far as they
 // use it. Result: the state that the next scanline begins in, as far as they write it, and a row of
@@ -58,7 +58,7 @@ struct CachedFrame {
   }
 };
 
-// Links the scanlines of a frame while it is drawn. It may be over an earlier frame: links of
+// Links the scanlines of a frame while it runs. It may replace an earlier frame: links of
 // scanlines that have not been reached are that frame's.
 class LineChain {
  public:

@@ -69,12 +69,12 @@ class CachedLogRenderer {
       run_.limit = ~0u;
       return i;
     }
-    // Read before add() replaces it: a frame is drawn over the one it is compared with.
+    // Read before add() replaces it: a frame that is kept replaces the one it is compared with.
     const u32 from = frame_.link[line].first;
-    if (run_.is_drawn) run_.chain.add(frame_.link, line, i);
+    if (run_.is_kept) run_.chain.add(frame_.link, line, i);
     keeps_use_ = false;
     if (frame_.is_valid && from != kNoEntry) i = reuse_lines(i, from, line);
-    if (run_.is_drawn) {
+    if (run_.is_kept) {
       LineState& now = frame_.begin[line];
       now.tia = r_.s;
       now.beam = r_.beam;
@@ -87,7 +87,7 @@ class CachedLogRenderer {
   }
 
   void note_clear() {
-    if (run_.is_drawn && run_.line < kCachedLines) {
+    if (run_.is_kept && run_.line < kCachedLines) {
       frame_.link[run_.line].used |= kHasClear;
     }
   }
@@ -111,7 +111,7 @@ class CachedLogRenderer {
     if (reused.last == line) return i;
     line = reused.last;
     const LineState& after = frame_.begin[line];
-    if (run_.is_drawn) {
+    if (run_.is_kept) {
       run_.chain.keep_until(line);
       run_.painted.keep(r_.beam.drawn, after.beam.drawn);
     }
@@ -133,7 +133,7 @@ class CachedLogRenderer {
 
   // Goes from scanline to scanline as long as the accesses are the same, which they are up to
   // cached entry `end`, and use none of the bytes in `different`; removes those that are written. A
-  // cached frame that is drawn over becomes the running one's.
+  // cached frame that is replaced becomes the running one.
   Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches, TiaBytes& different) {
     LineLink* const link = frame_.link;
     Reused r{line, from, 0};
@@ -149,7 +149,7 @@ class CachedLogRenderer {
           keeps_use_ = !(different & LineDependencies::kInspected);
           break;
         }
-        if (run_.is_drawn) {
+        if (run_.is_kept) {
           tia_bytes::copy(different, frame_.begin[r.last].tia, r_.s);
           frame_.begin[r.last].tia.collisions |= more_latches;
         }
@@ -158,7 +158,7 @@ class CachedLogRenderer {
       r.used |= here.used;
       r.last = next;
       r.first = next_first;
-      if (run_.is_drawn) link[next].first = u16(next_first + i - from);
+      if (run_.is_kept) link[next].first = u16(next_first + i - from);
       next = link[next].next;
     } while (next != kNoLine);
     return r;

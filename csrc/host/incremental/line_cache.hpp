@@ -1,12 +1,14 @@
 // host/incremental/line_cache.hpp: skips scanlines that repeat those of an earlier frame.
 //
 // What the accesses of a scanline do depends on the state that the scanline begins in and on
-// nothing else (tia/NOTES.md 15). The cache holds the last one or two frames that were drawn to the
-// end: their accesses, the state at the first access of each scanline, and their pixels. When
+// nothing else (tia/NOTES.md 15). The cache holds the last one or two frames that were kept: their
+// accesses, the state at the first access of each scanline, and their pixels. When
 // rendering reaches a scanline in the cached state, apart from bytes that do not matter there
 // (line_dependencies.hpp), it skips all following scanlines whose accesses are the same: the state
 // becomes that of the scanline after them, and the pixels are in place, because a frame is drawn
-// over the one it is compared with. Frames that are not drawn use the cache without changing it.
+// over the one it is compared with. Where frames are drawn, those are kept that are drawn to the
+// end, and the others use the cache without changing it; where none is, all are kept, without
+// pixels.
 // Which frame is compared: cache_tuning.hpp.
 //
 // Accesses without an effect are left out: they only move the beam mark, which shows only in frames
@@ -22,7 +24,7 @@ namespace cule {
 
 // The frame that is rendered with the cache.
 struct RunningFrame {
-  u8 is_drawn;     // over the frame it is compared with
+  u8 is_kept;      // in place of the frame it is compared with
   u32 line;        // the scanline that began last
   u32 size;        // entries so far
   u32 limit;       // an entry from here on begins another scanline
@@ -32,8 +34,8 @@ struct RunningFrame {
   LineChain chain;
   PaintedRows painted;
 
-  void begin(bool draws, u32 window_begin) {
-    is_drawn = draws;
+  void begin(bool keeps, u32 window_begin) {
+    is_kept = keeps;
     size = limit = common_end = reused = 0;
     chain.begin();
     painted.begin(window_begin);
@@ -43,6 +45,7 @@ struct RunningFrame {
 // Keeps the frames that scanlines are looked up in, and replaces them.
 struct LineCache {
   u8 is_on;
+  u8 keeps_all;       // none is drawn
   u8 own;             // index of the frame that the running one is compared with
   u8 running_buffer;  // index into entries
   u16 wanted;         // latches recorded in the cached frames
@@ -51,19 +54,22 @@ struct LineCache {
   CacheTuning tuning;
   RunningFrame running;
 
-  void start() {
+  void start(bool draws) {
     is_on = 1;
+    keeps_all = !draws;
+    tuning.start(draws);
     for (u8 n = 0; n < 2; ++n) frame[n].buffer = n;
     running_buffer = 2;
   }
 
-  // Where the next frame is drawn, if it is drawn.
+  // What the next frame replaces, if it is kept.
   CachedFrame& next_frame() { return frame[own ^ tuning.alternates]; }
 
   void forget() { frame[0].is_valid = frame[1].is_valid = 0; }
 
   // False: the cache is not used in this frame step. draws: into next_frame().
   bool begin_frame(bool draws, u32 recorded_latches, const VisibleWindow& window) {
+    const bool keeps = draws || keeps_all;
     own ^= tuning.alternates;
     CachedFrame& f = frame[own];
     if (draws) f.painted = RowSet::all();
@@ -71,21 +77,21 @@ struct LineCache {
     wanted = u16(recorded_latches);
     if (tuning.rest != 0) {
       --tuning.rest;
-      if (draws) forget();
+      if (keeps) forget();
       return false;
     }
-    if (!draws && !f.is_valid) return false;
-    running.begin(draws, window.begin_clocks);
+    if (!keeps && !f.is_valid) return false;
+    running.begin(keeps, window.begin_clocks);
     return true;
   }
 
-  // The frame step is over. is_drawn: the frame was drawn to the end, if it was drawn.
-  void end_frame(bool is_drawn, u32 log_base_clock) {
+  // The frame step is over. is_whole: its log holds the whole picture.
+  void end_frame(bool is_whole, u32 log_base_clock) {
     CachedFrame& f = frame[own];
     if (f.is_valid) tuning.note(running.reused, running.size);
-    if (!running.is_drawn) return;
-    running.is_drawn = 0;
-    f.is_valid = is_drawn;
+    if (!running.is_kept) return;
+    running.is_kept = 0;
+    f.is_valid = is_whole;
     running.chain.end(f.link);
     f.painted = running.painted.end();
     const u8 freed = f.buffer;
