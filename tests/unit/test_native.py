@@ -34,6 +34,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     "name",
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
+        "cache_trial",  # whether the line cache is used where nothing is drawn
         # runs of scanlines of players, missiles and ball, and pictures of each alone
         pytest.param("sprites", marks=pytest.mark.long),
         # the area resize by warps, and the plain one

@@ -11,10 +11,7 @@ namespace cule {
 
 struct CacheTuning {
   u8 alternates;  // 1: compared with the last frame but one
-  u16 rest;       // frame steps for which the cache is not used
-
-  // draws: whether pixels are kept.
-  void start(bool draws) { least_share_ = draws ? kLeastShare : kLeastShareUndrawn; }
+  u8 rest;        // frame steps for which the cache is not used
 
   // A frame step is over.
   void note(u32 accesses_reused, u32 accesses) {
@@ -39,14 +36,12 @@ struct CacheTuning {
  private:
   static constexpr u8 kStretch = 8;  // frame steps that are judged together
   static constexpr u8 kLongestWait = 63;
-  static constexpr u16 kLongestRest = 511;
+  static constexpr u8 kLongestRest = 127;
   // Shares, in 65,536ths.
   static constexpr u32 kAll = 1u << 16;
   static constexpr u32 kGoodShare = kAll * 7 / 8;  // nothing else is tried
   static constexpr u32 kGain = kAll / 16;          // a trial has to be better by more
-  // With less the cache rests. A scanline that is not drawn costs little more than keeping it.
-  static constexpr u32 kLeastShare = kAll / 8;
-  static constexpr u32 kLeastShareUndrawn = kAll * 5 / 8;
+  static constexpr u32 kLeastShare = kAll / 8;     // with less, the cache rests
 
   // In the first stretch of a trial frames are compared with some that were drawn before it.
   enum class Trial : u8 { kNone, kCold, kWarm };
@@ -69,10 +64,10 @@ struct CacheTuning {
   }
 
   void choose_rest(u32 share) {
-    if (share >= least_share_) {
+    if (share >= kLeastShare) {
       penalty_ = 0;
     } else if (penalty_ < kLongestRest) {
-      penalty_ = u16(2 * penalty_ + 1);
+      penalty_ = u8(2 * penalty_ + 1);
     }
     rest = penalty_;
   }
@@ -80,12 +75,11 @@ struct CacheTuning {
   u8 steps_;     // of this stretch
   u8 patience_;  // stretches until the next trial
   u8 wait_;      // the last patience began with this
-  u16 penalty_;  // the last rest began with this
+  u8 penalty_;   // the last rest began with this
   Trial trial_;
   u32 reused_;  // in this stretch
   u32 accesses_;
   u32 share_before_;  // the trial
-  u32 least_share_;
 };
 
 }  // namespace cule

@@ -2,20 +2,20 @@
 //
 // What the accesses of a scanline do depends on the state that the scanline begins in and on
 // nothing else (tia/NOTES.md 15). The cache holds the last one or two frames that were kept: their
-// accesses, the state at the first access of each scanline, and their pixels. When
-// rendering reaches a scanline in the cached state, apart from bytes that do not matter there
+// accesses, the state at the first access of each scanline, and their pixels. When rendering
+// reaches a scanline in the cached state, apart from bytes that do not matter there
 // (line_dependencies.hpp), it skips all following scanlines whose accesses are the same: the state
 // becomes that of the scanline after them, and the pixels are in place, because a frame is drawn
-// over the one it is compared with. Where frames are drawn, those are kept that are drawn to the
-// end, and the others use the cache without changing it; where none is, all are kept, without
-// pixels.
-// Which frame is compared: cache_tuning.hpp.
+// over the one it is compared with. Where observations are drawn, frames are kept that are drawn to
+// the end, and the others use the cache without changing it. Where none is, all frames are kept,
+// without pixels, as long as that pays (cache_trial.hpp). Which frame is compared: cache_tuning.hpp.
 //
 // Accesses without an effect are left out: they only move the beam mark, which shows only in frames
 // that end before the window does (tia/NOTES.md 15), and those are not cached. Latches that are set
 // at the start of a scanline, and not in the cache, stay set unless a CXCLR is skipped.
 #pragma once
 
+#include "host/incremental/cache_trial.hpp"
 #include "host/incremental/cache_tuning.hpp"
 #include "host/incremental/cached_frame.hpp"
 #include "host/incremental/log_filter.hpp"
@@ -52,12 +52,12 @@ struct LineCache {
   CachedFrame frame[2];
   LogEntry entries[3][kLogCapacity + kSpareEntries];
   CacheTuning tuning;
+  CacheTrial trial;  // where none is drawn
   RunningFrame running;
 
   void start(bool draws) {
     is_on = 1;
     keeps_all = !draws;
-    tuning.start(draws);
     for (u8 n = 0; n < 2; ++n) frame[n].buffer = n;
     running_buffer = 2;
   }
@@ -69,6 +69,10 @@ struct LineCache {
 
   // False: the cache is not used in this frame step. draws: into next_frame().
   bool begin_frame(bool draws, u32 recorded_latches, const VisibleWindow& window) {
+    if (keeps_all && !trial.uses_cache()) {
+      forget();
+      return false;
+    }
     const bool keeps = draws || keeps_all;
     own ^= tuning.alternates;
     CachedFrame& f = frame[own];

@@ -7,6 +7,8 @@
 // not saved, and restoring a console leaves it as it is.
 #pragma once
 
+#include <chrono>
+
 #include "console/machine.hpp"
 #include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
@@ -20,6 +22,15 @@ struct Observation {
   const u8* map;  // what a palette index becomes: u8 [256]
   bool is_drawn;  // out: drawn to the end; otherwise draw_picture() has to do it
 };
+
+// Time in units of some nanoseconds or less.
+inline u64 ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return u64(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
 
 struct IncrementalMemory {
   Observation* observation;  // null: none
@@ -43,12 +54,14 @@ class IncrementalRenderer {
 
   template <class Machine>
   void render(Machine& m, bool /*is_end*/) {
+    const u64 begin = is_timed_ ? ticks() : 0;
     if (observation_ != nullptr) {
       ObservingSink sink{collisions_, painter_};
       render_into(m, sink);
     } else {
       render_into(m, collisions_);
     }
+    if (is_timed_) time_ += u32(ticks() - begin);
   }
 
   template <class Machine>
@@ -71,6 +84,7 @@ class IncrementalRenderer {
   void end_step(Machine& m, bool is_drawn) {
     if (observation_ != nullptr) observation_->is_drawn = is_drawn;
     if (lines_ != nullptr) lines_->end_frame(is_drawn, m.log->base_clock);
+    if (is_timed_) memory_->lines.trial.note(time_);
     if (memory_ == nullptr) return;
     const bool was_partial = m.s.tia.missing_latches != 0;
     // A log that holds the whole picture is kept as long as its picture.
@@ -89,6 +103,7 @@ class IncrementalRenderer {
   void begin_lines(const VisibleWindow& window) {
     if (memory_ == nullptr || !memory_->lines.is_on) return;
     LineCache& lines = memory_->lines;
+    is_timed_ = lines.keeps_all != 0;
     if (observation_ != nullptr && observation_->rows != lines.next_frame().rows) {
       lines.forget();
     } else if (lines.begin_frame(observation_ != nullptr, collisions_.wanted, window)) {
@@ -138,6 +153,8 @@ class IncrementalRenderer {
   IncrementalMemory* const memory_;
   Observation* const observation_;
   LineCache* lines_ = nullptr;  // null: not in use in this step
+  bool is_timed_ = false;
+  u32 time_ = 0;  // of rendering, in ticks
   Shapes shapes_;
   CollisionSink collisions_;
   PaintSink<false> painter_;  // of the observation
