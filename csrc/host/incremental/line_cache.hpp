@@ -8,7 +8,8 @@
 // becomes that of the scanline after them, and the pixels are in place, because a frame is drawn
 // over the one it is compared with. Where observations are drawn, frames are kept that are drawn to
 // the end, and the others use the cache without changing it. Where none is, all frames are kept,
-// without pixels, as long as that pays (cache_trial.hpp). Which frame is compared: cache_tuning.hpp.
+// without pixels, as long as that pays (cache_trial.hpp). Which frame it is compared with:
+// cache_tuning.hpp.
 //
 // Accesses without an effect are left out: they only move the beam mark, which shows only in frames
 // that end before the window does (tia/NOTES.md 15), and those are not cached. Latches that are set
