@@ -7,10 +7,21 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/int.hpp"
+#include "base/platform.hpp"
 
 namespace cule {
+
+// Time, in units of at most a few nanoseconds.
+inline u64 ticks() {
+#if defined(CULE_SSE2)
+  return __builtin_ia32_rdtsc();
+#else
+  return u64(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
 
 class CacheTrial {
  public:
@@ -25,7 +36,7 @@ class CacheTrial {
     times_[steps_] = time;
     if (++steps_ < kStretch) return;
     steps_ = 0;
-    // Without the longest, in which the thread may have been interrupted.
+    // Sixteenths, so that the sum fits; without the longest steps, which interruptions may be.
     std::sort(times_, times_ + kStretch);
     u32 cost = 0;
     for (u32 n = 0; n < kStretch - kLongest; ++n) cost += times_[n] >> 4;

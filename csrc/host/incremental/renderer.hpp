@@ -7,8 +7,6 @@
 // not saved, and restoring a console leaves it as it is.
 #pragma once
 
-#include <chrono>
-
 #include "console/machine.hpp"
 #include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
@@ -22,15 +20,6 @@ struct Observation {
   const u8* map;  // what a palette index becomes: u8 [256]
   bool is_drawn;  // out: drawn to the end; otherwise draw_picture() has to do it
 };
-
-// Time in units of some nanoseconds or less.
-inline u64 ticks() {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  return u64(std::chrono::steady_clock::now().time_since_epoch().count());
-#endif
-}
 
 struct IncrementalMemory {
   Observation* observation;  // null: none
