@@ -27,7 +27,7 @@ class CacheTrial {
  public:
   bool uses_cache() const { return !is_plain_; }
 
-  // A frame step is over that took so many units of time to render.
+  // A frame step is over that took so many units of time.
   void note(u32 time) {
     if (skipped_ < kSkipped) {
       ++skipped_;
@@ -40,7 +40,7 @@ class CacheTrial {
     std::sort(times_, times_ + kStretch);
     u32 cost = 0;
     for (u32 n = 0; n < kStretch - kLongest; ++n) cost += times_[n] >> 4;
-    if (!is_plain_) cost += cost / 8;  // for its memory, which takes that of others from the caches
+    if (!is_plain_) cost += cost / 32;  // its memory takes that of others from the caches
     if (!is_trial_) {
       cost_ = cost;
       if (wait_left_ != 0) {

@@ -43,14 +43,12 @@ class IncrementalRenderer {
 
   template <class Machine>
   void render(Machine& m, bool /*is_end*/) {
-    const u64 begin = is_timed_ ? ticks() : 0;
     if (observation_ != nullptr) {
       ObservingSink sink{collisions_, painter_};
       render_into(m, sink);
     } else {
       render_into(m, collisions_);
     }
-    if (is_timed_) time_ += u32(ticks() - begin);
   }
 
   template <class Machine>
@@ -73,13 +71,13 @@ class IncrementalRenderer {
   void end_step(Machine& m, bool is_drawn) {
     if (observation_ != nullptr) observation_->is_drawn = is_drawn;
     if (lines_ != nullptr) lines_->end_frame(is_drawn, m.log->base_clock);
-    if (is_timed_) memory_->lines.trial.note(time_);
     if (memory_ == nullptr) return;
     const bool was_partial = m.s.tia.missing_latches != 0;
     // A log that holds the whole picture is kept as long as its picture.
     const bool is_whole = is_drawn && collisions_.has_seen_clear;
     if (!is_whole) record_all_latches(m);
     memory_->watch.end_step(was_partial, is_whole);
+    if (begin_ != 0) memory_->lines.trial.note(u32(ticks() - begin_));
   }
 
  private:
@@ -92,7 +90,7 @@ class IncrementalRenderer {
   void begin_lines(const VisibleWindow& window) {
     if (memory_ == nullptr || !memory_->lines.is_on) return;
     LineCache& lines = memory_->lines;
-    is_timed_ = lines.keeps_all != 0;
+    if (lines.keeps_all) begin_ = ticks();
     if (observation_ != nullptr && observation_->rows != lines.next_frame().rows) {
       lines.forget();
     } else if (lines.begin_frame(observation_ != nullptr, collisions_.wanted, window)) {
@@ -142,8 +140,7 @@ class IncrementalRenderer {
   IncrementalMemory* const memory_;
   Observation* const observation_;
   LineCache* lines_ = nullptr;  // null: not in use in this step
-  bool is_timed_ = false;
-  u32 time_ = 0;  // of rendering, in ticks
+  u64 begin_ = 0;               // in ticks; 0: the frame step is not timed
   Shapes shapes_;
   CollisionSink collisions_;
   PaintSink<false> painter_;  // of the observation
