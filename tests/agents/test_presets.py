@@ -38,7 +38,9 @@ def test_a_preset_has_the_values_of_its_source(preset: str) -> None:
     assert len(table) >= 14
 
 
-@pytest.mark.parametrize("preset", ["ppo", "a2c", "pqn", "dqn-nature", "rainbow", "vtrace-lstm"])
+@pytest.mark.parametrize(
+    "preset", ["ppo", "a2c", "pqn", "dqn-nature", "rainbow", "vtrace-lstm-impala"]
+)
 def test_presets_of_papers_end_a_return_with_a_life(preset: str) -> None:
     """FIRE follows where the wrappers of the published scores press it, in training and tests."""
     config = (
@@ -59,7 +61,7 @@ def test_presets_of_papers_end_a_return_with_a_life(preset: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "preset", ["vtrace", "vtrace-gpu", "vtrace-cpu", "vtrace-lstm-cpu", "a2c-cpu"]
+    "preset", ["vtrace", "vtrace-gpu", "vtrace-cpu", "vtrace-lstm", "vtrace-lstm-cpu", "a2c-cpu"]
 )
 def test_presets_whose_learning_rate_needs_it_add_epsilon_to_the_root(preset: str) -> None:
     """With 1e-5 under the root, `vtrace` does not learn Pong; see docs/agents/vtrace.md."""
