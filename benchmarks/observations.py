@@ -95,7 +95,9 @@ def main() -> None:
     """Print a row for each game and number of environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--games", nargs="+", default=list(GAMES))
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="beside RAM")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="kinds to compare with RAM"
+    )
     parser.add_argument("--num-envs", nargs="+", type=int, default=[16, 1024])
     parser.add_argument("--frames", type=int, default=16_384, help="in each round")
     parser.add_argument("--ocatari", help="a Python with ocatari and ale-py")

@@ -87,7 +87,7 @@ class EnvSlot {
         memory_(memory),
         frames_(
             make_zeroed<u8>(options->pending_bytes() + pooled_bytes() + options->stack_bytes())) {
-    // Not for sprites, whose search takes most of a step: tests compare the others with them.
+    // Not for sprites, so that there is a plain way for tests to compare the others with.
     if (options->obs != ObsKind::kSprites) memory_->incremental.lines.start(options->draws());
   }
 
