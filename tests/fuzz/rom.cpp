@@ -40,7 +40,7 @@ void run_image(const CartridgeImage& image, Input& header) {
   plain.power_on(seed);
   fast.power_on(seed);
   const auto memory = make_zeroed<IncrementalMemory>();
-  memory->lines.start();
+  memory->lines.start(true);
   const IdentityMap identity = make_identity_map();
   const PlainEngine engine{count_instructions};
   for (u32 frame = 0; frame < frames; ++frame) {

@@ -16,21 +16,30 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import parsers
-from tests.fuzz.build import TARGETS, Builder
+from tests.fuzz.build import COMMON, FOLDER, INCLUDE, ROOT, TARGETS, Builder
 from tests.fuzz.seeds import FINDINGS, finding_bytes, write_corpus
+from tests.mutation.run import BUILDS
 
 HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
 SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow"
 LIMIT_S = 120
+#: Of mutants, which replaces headers of the core.
+PLAYS = ROOT / "tests" / "mutation" / "plays.cpp"
+PROGRAMS = (*sorted(FOLDER.glob("*.cpp")), PLAYS)
 
 pytestmark = pytest.mark.skipif(not HAS_TRANSLATION, reason="built for Linux on x86-64")
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
+def compiler() -> str:
+    path = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if path is None:
         pytest.skip("no C++ compiler")
+    return path
+
+
+@pytest.fixture(scope="module")
+def builder(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Builder:
     return Builder(tmp_path_factory.mktemp("fuzz"), [compiler], ["-O0", SANITIZERS])
 
 
@@ -40,6 +49,15 @@ def run(program: Path, *arguments: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stderr
+
+
+# Most of them are built by long tests only.
+@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
+def test_programs_compile(compiler: str, source: Path) -> None:
+    for build in BUILDS if source == PLAYS else [()]:
+        words = [compiler, *COMMON, "-w", "-fsyntax-only", *build, *INCLUDE, str(source)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
 
 
 @pytest.mark.long

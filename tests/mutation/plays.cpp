@@ -56,7 +56,7 @@ class Player {
  public:
   Player(const CartridgeImage& image, Format format)
       : map_(gray_table(format)), translation_(jit::Translation::make(image.cart())) {
-    memory_->lines.start();
+    memory_->lines.start(true);
   }
   // Every other frame with an observation, which is drawn as it runs.
   void run(const Console& console, Digest& digest, bool is_observed) {
