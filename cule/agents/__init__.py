@@ -2,6 +2,7 @@
 
     ppo.py       PPO: proximal policy optimisation; the place to start reading
     ppo_lstm.py  RecurrentPPO: PPO with an LSTM
+    ppo_rnd.py   RNDPPO: PPO with a reward of novelty
     a2c.py       A2C: advantage actor-critic
     vtrace.py    VTrace: A2C with V-trace and CuLE's multi-batch strategy
     vtrace_lstm.py RecurrentVTrace: V-trace with an LSTM
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner, Progress
     from cule.agents.ppo import PPO, PPOConfig
     from cule.agents.ppo_lstm import RecurrentPPO, RecurrentPPOConfig
+    from cule.agents.ppo_rnd import RNDPPO, RNDPPOConfig
     from cule.agents.pqn import PQN, PQNConfig
     from cule.agents.run.evaluation import Evaluation, evaluate
     from cule.agents.run.presets import AGENTS, PRESETS, load
@@ -57,6 +59,7 @@ __getattr__, __dir__ = lazy_names(
         "parts.learner": ("Learner", "Progress"),
         "ppo": ("PPO", "PPOConfig"),
         "ppo_lstm": ("RecurrentPPO", "RecurrentPPOConfig"),
+        "ppo_rnd": ("RNDPPO", "RNDPPOConfig"),
         "pqn": ("PQN", "PQNConfig"),
         "run.evaluation": ("Evaluation", "evaluate"),
         "run.presets": ("AGENTS", "PRESETS", "load"),
@@ -75,6 +78,7 @@ __all__ = [
     "PPO",
     "PQN",
     "PRESETS",
+    "RNDPPO",
     "A2CConfig",
     "AgentConfig",
     "ApexConfig",
@@ -91,6 +95,7 @@ __all__ = [
     "PPOConfig",
     "PQNConfig",
     "Progress",
+    "RNDPPOConfig",
     "Rainbow",
     "RainbowConfig",
     "RandomOpponent",

@@ -84,8 +84,7 @@ class PPOConfig(AgentConfig):
     """Factor of the entropy."""
 
     entropy_coef_end: float | None = None
-    """Factor of the entropy at `total_steps`, towards which it changes linearly; none: it is
-    constant."""
+    """Factor of the entropy at `total_steps`, towards which it changes linearly; none: constant."""
 
     target_kl: NonNegativeFloat | None = None
     """Mean KL divergence of an epoch above which further epochs change nothing; none: no limit."""
@@ -138,6 +137,7 @@ class PPO(Learner):
 
     name: ClassVar[str] = "ppo"
     config_class: ClassVar[type[PPOConfig]] = PPOConfig
+    value_shape: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
         self, config: PPOConfig, env: AnyEnv | None = None, *, network: Network | None = None
@@ -152,7 +152,8 @@ class PPO(Learner):
         self.metrics: Metrics = {}
 
         actions = {"means": (3,)} if config.continuous else {"logits": (self.num_actions,)}
-        self.network = setup.make_network(network, self.make_network, {**actions, "values": ()})
+        outputs = {**actions, "values": self.value_shape}
+        self.network = setup.make_network(network, self.make_network, outputs)
         self.policy = GaussianPolicy(self.network) if config.continuous else Policy()
         self.forward = setup.compiled(self.network)
         optim.check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)

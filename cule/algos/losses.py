@@ -25,9 +25,11 @@ class PolicyLoss(NamedTuple):
 
 
 def mean_of(values: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Mean of values ``[B]``, or of the valid ones; 0 if none is."""
+    """Mean of values ``[B]`` or ``[B, K]``, or of the valid samples; 0 if none is."""
     if valid is None:
         return values.mean()
+    if values.dim() > valid.dim():
+        values = values.mean(-1)
     return torch.where(valid, values, 0.0).sum() / valid.sum().clamp(min=1)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cule.nets.continuous import DeterministicActorCritic, GaussianActorCritic
     from cule.nets.noisy import NoisyLinear, sample_noise
     from cule.nets.normalized import NormalizedQNetwork
+    from cule.nets.novelty import CuriousActorCritic, Novelty
     from cule.nets.objects import name_rows
     from cule.nets.quantiles import ImplicitQuantileNetwork
     from cule.nets.recurrent import RecurrentActorCritic, Sequences
@@ -34,6 +35,7 @@ __getattr__, __dir__ = lazy_names(
         "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),
         "noisy": ("NoisyLinear", "sample_noise"),
         "normalized": ("NormalizedQNetwork",),
+        "novelty": ("CuriousActorCritic", "Novelty"),
         "objects": ("name_rows",),
         "quantiles": ("ImplicitQuantileNetwork",),
         "recurrent": ("RecurrentActorCritic", "Sequences"),
@@ -46,11 +48,13 @@ __all__ = [
     "OBJECT_TORSOS",
     "TORSOS",
     "ActorCritic",
+    "CuriousActorCritic",
     "DeterministicActorCritic",
     "GaussianActorCritic",
     "ImplicitQuantileNetwork",
     "NoisyLinear",
     "NormalizedQNetwork",
+    "Novelty",
     "PixelStatistics",
     "QNetwork",
     "RecurrentActorCritic",

@@ -148,6 +148,14 @@ class QuantileNet(QNet):
         return values.unsqueeze(1) + fractions.unsqueeze(2)
 
 
+class TwoValueNet(Net):
+    """A policy and two values."""
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        logits, values = super().forward(obs)
+        return logits, torch.stack([values, -values], -1)
+
+
 class GruNet(Net):
     """A policy and a value that remember with a GRU."""
 
@@ -178,6 +186,7 @@ OWN: dict[str, type[Net]] = {
     **dict.fromkeys(("a2c", "vtrace", "ppo"), Net),
     **dict.fromkeys(("pqn", "dqn", "apex-dqn", "apex-dqn-overlap"), QNet),
     "ppo-continuous": GaussianNet,
+    "ppo-rnd": TwoValueNet,
     **dict.fromkeys(("ppo-lstm", "vtrace-lstm"), GruNet),
     "iqn": QuantileNet,
     "rainbow": AtomNet,

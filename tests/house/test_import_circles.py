@@ -12,7 +12,8 @@ PACKAGE = Path(__file__).parents[2] / "cule"
 
 #: Files of algorithms in `cule.agents`.
 ALGORITHMS = {
-    *("a2c", "apex", "apex_dpg", "dqn", "ppo", "ppo_lstm", "pqn", "vtrace", "vtrace_lstm"),
+    *("a2c", "apex", "apex_dpg", "dqn", "ppo", "ppo_lstm", "ppo_rnd", "pqn", "vtrace"),
+    "vtrace_lstm",
 }
 
 #: Modules of `cule.agents.run` that use the algorithms; learners use checkpoints and evaluations.

@@ -76,6 +76,18 @@ SMALL: dict[str, Small] = {
         },
         6_144,
     ),
+    "ppo-rnd": Small(
+        {
+            **_NET,
+            "num_envs": 16,
+            "num_steps": 16,
+            "gamma": 0.99,
+            "learning_rate": 2.5e-3,
+            "clip_range": 0.2,
+            "learning_rate_schedule": "constant",
+        },
+        4_096,
+    ),
     "ppo-continuous": Small(
         {
             **_NET,

@@ -42,18 +42,10 @@ def load_common(learner: Learner, state: Mapping[str, Any]) -> None:
 
     A state of another number of processes gives all of them the state of one.
     """
-    setup, optimizer = learner.setup, learner.optimizer
+    setup = learner.setup
     is_resized = state.get("world_size", 1) != world_size()
     learner.network.load_state_dict(state["network"])
-    optimizer.load_state_dict(state["optimizer"])
-    if setup.device.type == "cpu":
-        for group in optimizer.param_groups:  # may have been saved on a GPU
-            group["lr"] = float(group["lr"])
-            for name in ("capturable", "fused"):
-                if name in group:
-                    group[name] = optimizer.defaults[name]
-    if learner.config.cuda_graphs:
-        make_capturable(optimizer, setup.device)
+    load_optimizer(learner, learner.optimizer, state["optimizer"])
     setup.graphs.forget()
     setup.generator.manual_seed(setup.seed_of(ACTING_SEED) + state["steps"])
     if not is_resized:
@@ -67,6 +59,22 @@ def load_common(learner: Learner, state: Mapping[str, Any]) -> None:
     learner.steps, learner.updates = state["steps"], state["updates"]
     check_same_on_all_ranks("steps and updates of the checkpoint", (learner.steps, learner.updates))
     broadcast_module(learner.network)
+
+
+def load_optimizer(
+    learner: Learner, optimizer: torch.optim.Optimizer, state: dict[str, Any]
+) -> None:
+    """Restore an optimizer, which may have been saved on a GPU."""
+    optimizer.load_state_dict(state)
+    device = learner.setup.device
+    if device.type == "cpu":
+        for group in optimizer.param_groups:
+            group["lr"] = float(group["lr"])
+            for name in ("capturable", "fused"):
+                if name in group:
+                    group[name] = optimizer.defaults[name]
+    if learner.config.cuda_graphs:
+        make_capturable(optimizer, device)
 
 
 def resume_env(learner: Learner, state: Mapping[str, Any], *, has_buffer: bool) -> None:

@@ -23,6 +23,7 @@ from cule.agents.parts.envs import FrameEnv, make_env
 from cule.agents.parts.learner import Learner
 from cule.agents.ppo import PPO
 from cule.agents.ppo_lstm import RecurrentPPO
+from cule.agents.ppo_rnd import RNDPPO
 from cule.agents.pqn import PQN
 from cule.agents.run.checkpoint import PolicyState, find_checkpoint, load_weights
 from cule.agents.run.weights import read_to_play
@@ -38,7 +39,7 @@ from cule.option_fields import config_from, options_of
 AGENTS: dict[str, type[Learner]] = {
     agent.name: agent
     for agent in (
-        *(A2C, VTrace, RecurrentVTrace, PPO, RecurrentPPO, PQN),
+        *(A2C, VTrace, RecurrentVTrace, PPO, RecurrentPPO, RNDPPO, PQN),
         *(DQN, Rainbow, IQN, ApexDQN, ApexDPG),
     )
 }
@@ -120,6 +121,10 @@ PRESETS: dict[str, Preset] = {
     "ppo-lstm-cpu": _preset("ppo-lstm", **_CPU | {"num_envs": 32}, num_steps=64,
         sequence_length=16, normalize_obs=True, num_epochs=3, num_minibatches=8,
         learning_rate=1.5e-3, clip_range=0.2, clip_values=False, total_steps=800_000),
+    "ppo-rnd": _preset("ppo-rnd"),
+    "ppo-rnd-cpu": _preset("ppo-rnd", **_CPU, num_steps=128, stack_num=2, normalize_obs=True,
+        num_epochs=3, num_minibatches=8, learning_rate=5e-4, clip_range=0.2, clip_values=False,
+        total_steps=2_500_000),
     "pqn": _preset("pqn"),
     "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
         num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
