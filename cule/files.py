@@ -100,12 +100,14 @@ def _final_place(path: Path) -> Path:
     """The regular file that is replaced, which a symbolic link may name.
 
     Raises:
-        StorageError: Something else has this name: a folder, device, FIFO or socket.
+        StorageError: Something else has this name: a folder, device, FIFO or socket, or a link that
+            leads back to itself.
     """
     try:
         target = Path(os.path.realpath(path)) if path.is_symlink() else path
-        if target.exists() and not target.is_file():
-            raise StorageError(f"{path} cannot be written: it is no regular file")
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise StorageError(f"{path} cannot be written: it is no regular file")
     except OSError as error:
         if isinstance(error, StorageError):
             raise

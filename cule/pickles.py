@@ -14,8 +14,9 @@ from typing import Any
 from cule.errors import shown
 from cule.reading import MAX_PICKLE_BYTES, MAX_PICKLE_VALUES
 
-#: Keys of dictionaries: their hashes take no time.
+#: Keys of dictionaries. Hashes of texts are random, and those of integers below differ.
 _KEYS = (str, int, float, type(None))
+_KEY_BITS = 60
 
 _PLAIN = frozenset(
     {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"}
@@ -72,6 +73,7 @@ class _Machine:
         self._stack: list[_Value] = []
         self._marks: list[int] = []
         self._memo: dict[int, _Value] = {}
+        self._num_values = 0
 
     def pop(self) -> _Value:
         return self._stack.pop()
@@ -88,11 +90,17 @@ class _Machine:
     def _grow(self, target: _Value, items: list[_Value]) -> None:
         if target.is_shared:
             raise ValueError("a pickle changes a value that it has used")
-        target.size += sum(item.size for item in items)
-        if target.size > MAX_PICKLE_VALUES:
+        target.size += self._count(sum(item.size for item in items))
+
+    def _count(self, size: int) -> int:
+        """`size`, the number of values that are made or used; all together have a bound."""
+        self._num_values += size
+        if self._num_values > MAX_PICKLE_VALUES:
             raise ValueError(f"a pickle with more than {MAX_PICKLE_VALUES} values")
+        return size
 
     def run(self, name: str, argument: Any) -> None:
+        self._count(1)
         if name in _PLAIN:
             self._push(argument)
         elif name in _FIXED:
@@ -123,7 +131,8 @@ class _Machine:
             arguments, function = self.pop(), self.pop().value
             if not callable(function):
                 raise ValueError("a pickle that calls what is no function")
-            self._push(function(*arguments.value), arguments.size)
+            size = self._count(arguments.size)
+            self._push(function(*arguments.value), size)
         elif name == "BUILD":
             self._build(self.pop())
         elif name == "BINPERSID":
@@ -147,7 +156,7 @@ class _Machine:
     def _set(self, items: list[_Value]) -> None:
         target = self._stack[-1]
         keys, values = items[::2], items[1::2]
-        if not isinstance(target.value, dict) or not all(isinstance(k.value, _KEYS) for k in keys):
+        if not isinstance(target.value, dict) or not all(map(_is_key, keys)):
             raise ValueError("a pickle with a key that is no text or number")
         self._grow(target, items)
         target.value.update((k.value, v.value) for k, v in zip(keys, values, strict=True))
@@ -160,3 +169,10 @@ class _Machine:
             raise ValueError("a pickle that sets attributes")
         self._grow(target, [state])
         target.value._metadata = state.value["_metadata"]
+
+
+def _is_key(key: _Value) -> bool:
+    value = key.value
+    return isinstance(value, _KEYS) and not (
+        isinstance(value, int) and value.bit_length() > _KEY_BITS
+    )

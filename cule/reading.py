@@ -47,6 +47,9 @@ MAX_PROGRAM_NAMES = 1_000
 #: Games of a rules file.
 MAX_RULES_TABLES = 1_000
 
+#: Games that one agent plays; each has an environment when it is loaded.
+MAX_GAMES = 256
+
 #: Texts of JSON: options of a run, plans of sweeps, records; the header of a dataset.
 MAX_JSON_BYTES = 16 * 2**20
 
@@ -62,8 +65,9 @@ MAX_DATASET_STEPS = 2**28
 
 #: The pickled part of a file of tensors; the tensors are beside it.
 MAX_PICKLE_BYTES = 16 * 2**20
-#: Values of that part, with those that appear several times.
-MAX_PICKLE_VALUES = 2_000_000
+#: Values of that part, counted again for each value that they are in, and wherever they are used;
+#: a checkpoint has some ten thousand.
+MAX_PICKLE_VALUES = 500_000
 
 #: What deflate makes of one byte.
 _DEFLATE_RATIO = 1032

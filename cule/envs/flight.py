@@ -34,8 +34,8 @@ class Flight:
         self._batch = batch
         self._batch_size = batch_size
         self.all_ids = np.arange(num_envs, dtype=np.int32)
-        # Environments of the last received batch; None: it has been sent.
-        self._ids: NDArray[np.int32] | None = None if self.is_partial else self.all_ids
+        # Of some environments: those of the last received batch; None: it has been sent.
+        self._ids: NDArray[np.int32] | None = None
 
     @property
     def num_sent(self) -> int:
@@ -49,9 +49,11 @@ class Flight:
         Raises:
             CallOrderError: The last batch has been sent already.
         """
-        if self._ids is None:
+        # That all are there is known by their count alone, which a signal cannot come before.
+        ids = self._ids if self.is_partial else None if self.num_sent else self.all_ids
+        if ids is None:
             raise CallOrderError("send() twice for one batch; call recv() first")
-        return self._ids
+        return ids
 
     def send(self, actions: NativeArray) -> None:
         """Start a step of `next_ids`."""
@@ -74,14 +76,13 @@ class Flight:
         """Wait for a batch of environments."""
         with native_errors:
             self._run(out)
-        self._ids = np.array(out.ints[_core.INT_ENV_ID]) if self.is_partial else self.all_ids
+        if self.is_partial:
+            self._ids = np.array(out.ints[_core.INT_ENV_ID])
 
     def drain(self, out: Outputs) -> None:
         """Wait for all environments that have been sent; `out` has a row for each."""
         with native_errors:
             self._run(out)
-        if not self.is_partial:
-            self._ids = self.all_ids
 
     def check_landed(self, what: str) -> None:
         """Refuse a call while environments are under way."""

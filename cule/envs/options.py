@@ -12,7 +12,7 @@ import inspect
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeGuard, TypeVar
@@ -395,8 +395,15 @@ def _check_together(options: EnvOptions) -> None:
             _require(options, "kernel", ("auto", "interpreter"), "several games on a GPU")
 
 
-#: Commas outside parentheses.
-_BETWEEN_NAMES = re.compile(r",(?![^()]*\))")
+def _split_names(text: str) -> Iterator[str]:
+    """Names with commas between them, which may also be in parentheses."""
+    start, depth = 0, 0
+    for found in re.finditer("[(),]", text):
+        depth += {"(": 1, ")": -1, ",": 0}[found[0]]
+        if found[0] == "," and depth <= 0:
+            yield text[start : found.start()].strip()
+            start = found.end()
+    yield text[start:].strip()
 
 
 def modification_names(value: object) -> tuple[str, ...]:
@@ -404,7 +411,7 @@ def modification_names(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(name.strip() for name in _BETWEEN_NAMES.split(value))
+        return tuple(_split_names(value))
     if _is_list(value) and all(isinstance(entry, str) for entry in value):
         return tuple(itertools.chain.from_iterable(map(modification_names, value)))
     raise ArgumentTypeError(

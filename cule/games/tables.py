@@ -32,10 +32,11 @@ def package_data(name: str) -> bytes:
     return (resources.files("cule.games") / "data" / name).read_bytes()
 
 
-#: Texts and comments of TOML, also without an end, so that each byte is looked at once.
+#: Texts and comments of TOML 1.0, also without an end, so that each byte is looked at once. A text
+#: of several lines may have one or two quotes of its own before the three that end it.
 _TEXTS = re.compile(
-    rb'"""(?:[^\\]|\\.)*?(?:"""|\\?\Z)'
-    rb"|'{3}.*?(?:'{3}|\Z)"
+    rb'"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'
+    rb"|'{3}.*?(?:'{3,5}|\Z)"
     rb'|"(?:[^"\\\n]|\\[^\n])*"?'
     rb"|'[^'\n]*'?"
     rb"|#[^\n]*",

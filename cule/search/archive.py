@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Version of the files of `Archive.save`.
 _FILE_VERSION = 1
 
+#: Visits of a cell in a file; a cell can have as many more.
+_MAX_VISITS = 2**62
+
 #: Arrays of a file: kind of dtype, and number of dimensions.
 _ARRAYS = {
     "version": ("i", 0),
@@ -368,11 +371,13 @@ class Archive:
         if count > self.max_cells:
             raise CapacityError(f"{count} cells; capacity is max_cells={self.max_cells}")
         ways, parents = data["ways"], data["parents"]
+        visits, steps = data["visits"].astype(np.int64), data["steps"].astype(np.int64)
         self._rows = {cell.tobytes(): row for row, cell in enumerate(data["cells"])}
         by_cell = ("scores", "steps", "visits", "ways", "state_sizes")
         if (
             any(data[name].shape != (count,) for name in by_cell)
             or any((data[name] < 0).any() for name in ("steps", "visits", *_SIZES))
+            or (visits > _MAX_VISITS).any()
             or data["action_counts"].shape != (num_ways,)
             or data["state_sizes"].sum() != len(data["states"])
             or data["action_counts"].sum() != len(data["actions"])
@@ -382,8 +387,7 @@ class Archive:
             or len(self._rows) != count
         ):
             raise ValueError("its parts do not fit together")
-        self._scores, self._steps = data["scores"].copy(), data["steps"].copy()
-        self._visits = data["visits"].copy()
+        self._scores, self._steps, self._visits = data["scores"].copy(), steps, visits
         self._ways, self._parents = ways.tolist(), parents.tolist()
         self._actions = _split(data["actions"], data["action_counts"])
         self._states = [part.tobytes() for part in _split(data["states"], data["state_sizes"])]

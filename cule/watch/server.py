@@ -49,6 +49,13 @@ NUMBER_HEADER = "Cule-Frame"
 
 _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 
+#: A line of a head: a token, a colon and a value (RFC 9112, section 5). The value may have control
+#: characters other than these, which RFC 9110, section 5.5, allows: cookies of other programs do.
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\0\r\n]*\r?\n")
+
+#: Headers that say where a request ends and whom it is for.
+_ONCE = (b"content-length", b"transfer-encoding", b"host")
+
 #: Most connections at a time.
 MAX_CONNECTIONS = 256
 
@@ -211,7 +218,7 @@ class WatchHandler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Read a request and answer it."""
-        self.rfile.num_bytes = 0
+        self.rfile.lines.clear()
         self.server.wait(self.connection)
         super().handle_one_request()
 
@@ -230,6 +237,7 @@ class WatchHandler(BaseHTTPRequestHandler):
         self, routes: Mapping[str, Callable[[WatchServer, T], Reply]], read: Callable[[str], T]
     ) -> None:
         try:
+            self._check_head()
             self._check_sender()
             path, _, query = self.path.partition("?")
             if path not in routes:
@@ -244,6 +252,22 @@ class WatchHandler(BaseHTTPRequestHandler):
             reply = json_reply({"error": str(error)}, error.status)
             self.close_connection = True  # the body may be unread
         self._send(reply)
+
+    def _check_head(self) -> None:
+        """Reject heads that can be read in two ways, one of which makes a body a request."""
+        *lines, end = self.rfile.lines[1:] or [b""]
+        names = []
+        for line in lines:
+            header = _HEADER.fullmatch(line)
+            if header is None:
+                text = line.rstrip(b"\r\n").decode("latin-1")
+                raise RequestError(f"a header is {shown(text)}; it must be NAME: VALUE")
+            names.append(header[1].lower())
+        if end not in (b"\r\n", b"\n"):
+            raise RequestError("the headers have no empty line after them")
+        for name in _ONCE:
+            if names.count(name) > 1:
+                raise RequestError(f"{name.decode()} is there {names.count(name)} times, not once")
 
     def _check_sender(self) -> None:
         """Reject requests whose Host or Origin header is of another server."""
@@ -335,12 +359,12 @@ class _HeadReader:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.num_bytes = 0  # of lines
+        self.lines: list[bytes] = []  # of the head of a request
 
     def readline(self, size: int = -1) -> bytes:
         line = self._file.readline(size)
-        self.num_bytes += len(line)
-        if self.num_bytes > MAX_HEAD_BYTES:
+        self.lines.append(line)
+        if sum(map(len, self.lines)) > MAX_HEAD_BYTES:
             raise http.client.LineTooLong("request")  # answered with status 431
         return line
 

@@ -19,7 +19,7 @@ pytest.importorskip("safetensors.torch")
 
 from cule.agents import AGENTS, CheckpointError, RunOptions, start_run  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.run.presets import load_to_play  # noqa: E402
+from cule.agents.run.presets import checkpoint_config, load_to_play  # noqa: E402
 from cule.agents.run.weights import (  # noqa: E402
     read_to_play,
     read_weights,
@@ -232,3 +232,19 @@ def test_from_train_to_eval_and_watch(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     assert main(["eval", str(tmp_path / "other.safetensors")]) == 2
     assert "known algorithms" in capsys.readouterr().err
+
+
+def test_options_that_would_take_the_machine() -> None:
+    """Thousands of games are refused, and the threads of the file are not started."""
+    options: dict[str, Any] = {
+        "game": "pong",
+        "num_envs": 2,
+        "env_threads": 700,
+        "torch_threads": 900,
+    }
+    content: Any = {"algorithm": "ppo", "config": {"seed": 0, **options}}
+    config = checkpoint_config(content)
+    assert (config.env_threads, config.torch_threads) == (0, 0)
+    content["config"]["game"] = "pong," * 40_000
+    with pytest.raises(InvalidArgumentError, match="game has 40001 names; there are at most 256"):
+        checkpoint_config(content)

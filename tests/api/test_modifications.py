@@ -13,6 +13,7 @@ import pytest
 import cule
 from cule import _core
 from cule.envs.errors import ArgumentTypeError
+from cule.envs.options import modification_names
 from cule.envs.plan import make_game
 from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
 from cule.games import resolve
@@ -331,3 +332,10 @@ def test_every_modification_says_what_it_does() -> None:
         for name, modification in load_modifications(game).items():
             assert modification.about.endswith("."), (game, name)
             assert modification.checked, (game, name)
+
+
+def test_names_between_commas() -> None:
+    """Commas in parentheses belong to a name; a long text takes no longer than its length."""
+    assert modification_names("a, b(1, 2),c(x=3)") == ("a", "b(1, 2)", "c(x=3)")
+    assert modification_names(["a(1, 2) | b, c", "d"]) == ("a(1, 2) | b", "c", "d")
+    assert len(modification_names("a(1,2), " * 200_000)) == 200_001

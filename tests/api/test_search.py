@@ -154,6 +154,7 @@ HOSTILE: dict[str, Any] = {
     "parents": np.array(3),
     "ways": np.zeros(2),
     "visits": np.array([-5, 0]),
+    "many visits": np.array([2**63 - 1, 0]),
     "state_sizes": np.array([-5, 100]),
     "scores": np.array([np.nan, 0.0]),
     "steps": None,
@@ -178,10 +179,27 @@ def test_hostile_files_of_archives(make_env: MakeEnv, tmp_path: Path, name: str)
         elif HOSTILE[name] is None:
             del arrays[name]
         else:
-            arrays[name] = HOSTILE[name]
+            arrays[name.split()[-1]] = HOSTILE[name]
         np.savez(path, **arrays)
     with pytest.raises(cule.InvalidStateError, match=r"archive\.npz"):
         Archive.load(path, env)
+
+
+@pytest.mark.parametrize("visits", [np.array([2**62]), np.array([127], np.int8)])
+def test_visits_of_a_file_leave_room_for_more(
+    make_env: MakeEnv, tmp_path: Path, visits: np.ndarray
+) -> None:
+    env = make_env("seaquest", 1, **SEARCH)
+    env.reset(seed=0)
+    archive, path = Archive(env), tmp_path / "archive.npz"
+    archive.add(np.zeros((1, 88), np.uint8), 0, 0)
+    archive.save(path)
+    with np.load(path) as file:
+        arrays = {**file, "visits": visits}
+    np.savez(path, **arrays)
+    again = Archive.load(path, env)
+    assert again.choose(3, np.random.default_rng(0)).rows.tolist() == [0, 0, 0]
+    assert again.visits.tolist() == [int(visits[0]) + 3]
 
 
 @pytest.mark.parametrize("change", ["cut", "bits", "another", "ways", "version"])

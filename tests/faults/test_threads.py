@@ -22,8 +22,8 @@ pytestmark = pytest.mark.ale
 ROOT = Path(__file__).parents[2]
 
 
-def run_script(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", script]
+def run_script(script: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *words]
     options = {"capture_output": True, "text": True, "timeout": 60, "check": False}
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, **options)
 
@@ -101,7 +101,7 @@ os._exit(0)
 
 
 INTERRUPTED = """
-import signal
+import signal, sys
 import numpy as np
 from tests.support.runs import make
 
@@ -109,27 +109,30 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, interrupt)
-env = make("breakout", 4, batch_size=2, num_threads=2)
+batch_size = int(sys.argv[1])
+env = make("breakout", 4, batch_size=batch_size, num_threads=2)
 env.reset(seed=0)
 interrupted = 0
 for turn in range(150):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.00001 * turn)
         while True:
-            env.send(np.zeros(2, int))
+            env.send(np.zeros(batch_size, int))
             env.recv()
     except KeyboardInterrupt:
         interrupted += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
     env.reset()
-    env.step(np.zeros(2, int))
+    env.send(np.zeros(batch_size, int))
+    env.recv()
 print(interrupted)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal")
-def test_a_reset_mends_interrupted_asynchronous_steps() -> None:
-    done = run_script(INTERRUPTED)
+@pytest.mark.parametrize("batch_size", [2, 4], ids=["some", "all"])
+def test_a_reset_mends_interrupted_asynchronous_steps(batch_size: int) -> None:
+    done = run_script(INTERRUPTED, str(batch_size))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 150
 

@@ -149,6 +149,12 @@ def checkpoint_cases() -> dict[str, bytes]:
     key = doubled(b"K\1K\1\x86", b"\x86", 30, b"q\xfe0}h\xfeK\1s.")
     grown = b"\x80\2]q\0(h\0h\0e" + b"(h\0h\0e" * 60 + b"."
     zeros = bytes(10**6)
+    large = (
+        b"\x80\2ctorch\nSize\nq\0(" + b"K\1" * 400_000 + b"tq\1\x85q\2(" + b"h\0h\2R" * 300 + b"t."
+    )
+    equal = b"".join(
+        b"\x8a\x0b" + (n * (2**61 - 1)).to_bytes(11, "little") + b"N" for n in range(1, 60_000)
+    )
     return {
         "a bytearray": torch_file({"format": 1, "x": Zeros()}),
         "a deflated pickle": tensor_file(zeros, zipfile.ZIP_DEFLATED, times=200),
@@ -159,6 +165,9 @@ def checkpoint_cases() -> dict[str, bytes]:
         "pairs of pairs": tensor_file(pair),
         "pairs of pairs as a key": tensor_file(key),
         "a list in itself": tensor_file(grown),
+        "many copies of a large tuple": tensor_file(large),
+        "keys with equal hashes": tensor_file(b"\x80\2}(" + equal + b"u."),
+        "millions of values": tensor_file(b"\x80\2(" + b"N" * 10**7 + b"t."),
         "a storage that is too small": tensor_file(tensor_of(10**12, 10**12, 1), **{"0": b"abc"}),
         "a tensor without strides": tensor_file(tensor_of(3, 10**12, 0), **{"0": b"abc"}),
         "a tensor as the format": torch_file({"format": torch.ones(3)}),

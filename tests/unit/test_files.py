@@ -10,7 +10,7 @@ import pytest
 
 from cule.cli import main
 from cule.errors import CheckpointError, RomNotFoundError, StorageError
-from cule.files import format_bytes, remove_leftovers, replace_text, writing
+from cule.files import check_writable, format_bytes, remove_leftovers, replace_text, writing
 from cule.games.roms import read_rom
 from tests.support.small_files import cule_with_small_files
 
@@ -137,6 +137,20 @@ def test_a_file_keeps_its_mode_and_the_links_to_it(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are those of POSIX")
+@pytest.mark.parametrize(("name", "goal"), [("a", "a"), ("a", "b"), ("c", "a"), ("c", "a/d")])
+def test_a_link_that_leads_back_to_itself_stays(name: str, goal: str, tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a").symlink_to(goal if name == "a" else "b")
+    if name != "a":
+        (tmp_path / name).symlink_to(goal)
+    before = {path.name: os.readlink(path) for path in tmp_path.iterdir()}
+    for write in (lambda path: replace_text(path, "new"), check_writable):
+        with pytest.raises(StorageError, match=rf"/{name} cannot be written: "):
+            write(tmp_path / name)
+    assert {path.name: os.readlink(path) for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["n" * 255, "é" * 127])

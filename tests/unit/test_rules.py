@@ -512,3 +512,29 @@ def test_chained_comparisons_in_each_other_are_refused() -> None:
 def test_keys_with_many_dots_are_refused() -> None:
     with pytest.raises(RulesError, match="dots"):
         parse_toml("made_up", b"a" + b".a" * 50_000 + b" = 1")
+
+
+#: Texts and comments before something else; each has a quote or mark that could hide it.
+TEXTS_BEFORE_A_KEY = [
+    *(f"{q * 3}{text}{q * n}, " for q in "\"'" for n in (3, 4, 5) for text in ("", "a", "\n#")),
+    *(f"{q}{q}, " for q in "\"'"),
+    *(f'"{text}", ' for text in (r"\"", r"\\", r"\\\"", "#", "'", "'''")),
+    *(f'"""{text}""", ' for text in (r"\"", r"\\", r"""\"\\""", "\\\n", "'''", '" "" ')),
+    *(f"'{text}', " for text in ("\\", "#", '"', '"""')),
+    *(f"'''{text}''', " for text in ("\\", '"""', "' '' ")),
+    *(f"# {text}\n" for text in ('"', "'", '"""', "'''", "\\")),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS_BEFORE_A_KEY)
+def test_texts_hide_no_dots(text: str) -> None:
+    document = "[a]\nb = [" + text + "{ %s = 1 }]"
+    assert "b" in parse_toml("made_up", (document % "c.c").encode())["a"]
+    with pytest.raises(RulesError, match="more than 16 dots outside texts"):
+        parse_toml("made_up", (document % ".".join(["c"] * 20)).encode())
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS_BEFORE_A_KEY if "a" in text])
+def test_dots_of_texts_are_not_counted(text: str) -> None:
+    document = "[a]\nb = [" + text.replace("a", 20 * ".a") + "]"
+    assert parse_toml("made_up", document.encode())

@@ -30,14 +30,63 @@ def test_a_body_is_no_second_request() -> None:
         port = served.server.server_port
         host = f"Host: 127.0.0.1:{port}\r\n"
         inner = f"GET /state?viewer=a HTTP/1.1\r\n{host}\r\n"
-        for header in (f"Content-Length: {len(inner)}", "Transfer-Encoding: chunked"):
+        length = f"Content-Length: {len(inner)}"
+        for header in (
+            length,
+            "Transfer-Encoding: chunked",
+            f"Content-Length: 0\r\n{length}",
+            f"{length}\r\ncontent-length: 0",
+            "Content-Length: 0\r\nContent-Length: 0",
+            f"Content-Length : {len(inner)}",
+            f"Content-Length\t: {len(inner)}",
+            f" {length}",
+            f"A: a\r\n {length}",
+            f"a\r\n{length}",
+            f": a\r\n{length}",
+            f"A\0: a\r\n{length}",
+            f"A\x1f: a\r\n{length}",
+            f"A\x7f: a\r\n{length}",
+            f"\xe9: a\r\n{length}",
+            f"A: a\0\r\n{length}",
+            f"A: a\r{length}",
+            f"Content-Length: 0\r{length}",
+            "Transfer-Encoding : chunked",
+            "Transfer-Encoding :",
+            "Transfer-Encoding:",
+            "a\r\nTransfer-Encoding: chunked",
+            f"Host: 127.0.0.1:{port}",
+        ):
             with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as connection:
                 text = f"GET / HTTP/1.1\r\n{host}{header}\r\n\r\n{inner}"
-                connection.sendall(text.encode())
+                connection.sendall(text.encode("latin-1"))
                 with contextlib.suppress(ConnectionResetError):
                     answer = connection.makefile("rb").read()
-                    assert answer.startswith(b"HTTP/1.1 400 ")
-                    assert answer.count(b"HTTP/1.1 ") == 1
+                    assert answer.startswith(b"HTTP/1.1 400 "), header
+                    assert answer.count(b"HTTP/1.1 ") == 1, header
+
+
+def test_a_head_has_an_end() -> None:
+    with serve(make_env()) as served:
+        port = served.server.server_port
+        for text in ("", "A: a\r\n", "A: a", "A"):
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as connection:
+                connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{text}".encode())
+                connection.shutdown(socket.SHUT_WR)
+                assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 400 "), text
+
+
+def test_heads_of_other_programs_are_read() -> None:
+    with serve(make_env()) as served:
+        port = served.server.server_port
+        for text in (
+            "A:\r\n",
+            "A: \xe9\ta\x0b\x1c\x7f\x85 \r\na!#$%&'*+-.^_`|~0: b\r\nA: c\r\n",
+            "A:a\n",
+        ):
+            with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as connection:
+                head = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{text}\r\n"
+                connection.sendall(head.encode("latin-1"))
+                assert connection.makefile("rb").readline().startswith(b"HTTP/1.1 200 "), text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="all of 127.0.0.0/8 is this machine there")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
 from cule.envs.options import MAX_ACTION_DELAY, GameOptions
+from cule.errors import InvalidArgumentError
 from cule.familiar_names import check_keywords
 from cule.option_fields import (
     Bounds,
@@ -18,6 +19,7 @@ from cule.option_fields import (
     one_of,
     validate,
 )
+from cule.reading import MAX_GAMES
 
 _Config = TypeVar("_Config", bound="AgentConfig")
 
@@ -129,6 +131,10 @@ class AgentConfig(GameOptions):
     def __post_init__(self) -> None:
         """Validate the options."""
         validate(self)
+        if self.game.count(",") >= MAX_GAMES:
+            raise InvalidArgumentError(
+                f"game has {self.game.count(',') + 1} names; there are at most {MAX_GAMES}"
+            )
 
     @property
     def continuous(self) -> bool:

@@ -82,6 +82,8 @@ _VTRACE_CPU = {**_CPU_RMSPROP, "initialization": "orthogonal", "num_batches": 4,
 _TRAINING_ONLY: Mapping[str, object] = {
     "compile": False,
     "cuda_graphs": False,
+    "env_threads": 0,
+    "torch_threads": 0,
     "num_minibatches": 1,
     "num_batches": 1,
     "learning_starts": 1,
