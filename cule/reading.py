@@ -63,6 +63,9 @@ MAX_XZ_BYTES = 64 * 2**20
 #: Steps of the trajectories of a dataset that were recorded together: their actions are in memory.
 MAX_DATASET_STEPS = 2**28
 
+#: No-ops that begin all cached episodes of a dataset.
+MAX_CACHED_NOOPS = 2**17
+
 #: The pickled part of a file of tensors; the tensors are beside it.
 MAX_PICKLE_BYTES = 16 * 2**20
 #: Values of that part, counted again for each value that they are in, and wherever they are used;

@@ -195,7 +195,7 @@ class RNDPPO(PPO):
         """Update the predictor from a share of observations ``[B, ...]`` in random order."""
         count = max(round(len(obs) * self.config.predictor_share), 1)
         with self.setup.autocast():
-            loss = self.novelty(obs[:count]).mean()
+            loss: Tensor = self.novelty(obs[:count]).mean()
         self.setup.descend(loss, self.predictor_optimizer)
         return loss.detach()
 

@@ -13,6 +13,7 @@ from cule.errors import CuleError, DatasetError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import resolve
 from cule.option_fields import init_fields
+from cule.reading import MAX_CACHED_NOOPS
 
 #: What an observation or reward is made of; the games are the same with any.
 VIEW = frozenset((*IMAGE_OPTIONS, "obs_type", "max_sprites", "reward_clipping"))
@@ -68,7 +69,7 @@ def recorded_options(config: EnvOptions) -> dict[str, Any]:
         raise InvalidArgumentError(
             f"game is {shown(config.game)}; for a recording it must be a single game"
         )
-    _check_modifications(config)
+    _check_playable(config)
     values = {name: getattr(config, name) for name in RECORDED}
     values["autoreset_mode"] = AutoresetMode(config.autoreset_mode).value
     return values
@@ -89,7 +90,7 @@ def check_recorded(options: Mapping[str, Any], num_envs: Collection[int]) -> Non
         raise DatasetError(f"its options differ from those of a recording: {shown(other)}")
     try:
         for count in set(num_envs):
-            _check_modifications(resolve_options("", count, options))
+            _check_playable(resolve_options("", count, options))
     except CuleError as error:
         raise DatasetError(f"its options are not those of an environment: {error}") from None
 
@@ -105,8 +106,13 @@ def lists_by_environment(options: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _check_modifications(config: EnvOptions) -> None:
-    """Refuse modifications in files, which a dataset does not hold."""
+def _check_playable(config: EnvOptions) -> None:
+    """Refuse modifications in files, which a dataset does not hold, and resets without end."""
+    if config.resets == "cached" and config.num_reset_states * config.noop_max > MAX_CACHED_NOOPS:
+        raise InvalidArgumentError(
+            f"num_reset_states is {config.num_reset_states} and noop_max {config.noop_max}; for a "
+            f"recording their product must be at most {MAX_CACHED_NOOPS}"
+        )
     for entry in config.modifications or ():
         for text in modification_names(entry):
             if ":" in text:

@@ -222,6 +222,9 @@ def dataset_cases() -> dict[str, bytes]:
     return {
         "no-ops without end": dataset_file(noop_max=2**31 - 1),
         "states to reset to": dataset_file(resets="cached", num_reset_states=65536),
+        "no-ops of many states": dataset_file(
+            resets="cached", num_reset_states=4096, noop_max=100_000
+        ),
         "frames without end": dataset_file(frameskip=10**6),
         "a text as a number": dataset_file(noop_max="30"),
         "modes of others": dataset_file(mode=[0, 1, 2]),
