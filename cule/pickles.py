@@ -14,7 +14,7 @@ from typing import Any
 from cule.errors import shown
 from cule.reading import MAX_PICKLE_BYTES, MAX_PICKLE_VALUES
 
-#: Keys of dictionaries. Hashes of texts are random, and those of integers below differ.
+#: Keys of dictionaries. Hashes of texts are random; those of integers of so many bits differ.
 _KEYS = (str, int, float, type(None))
 _KEY_BITS = 60
 

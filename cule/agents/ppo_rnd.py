@@ -1,7 +1,8 @@
 """PPO with random network distillation, for games whose rewards are far apart (Burda et al. 2018).
 
 `RNDPPO` is `PPO` with a second reward: how novel the frame is that follows a step. Its value has a
-head and a discount of its own, and goes on where an episode ends, as what is new stays so.
+head and a discount of its own, and is not cut at the end of an episode, after which novel frames
+are as novel as before.
 """
 
 from __future__ import annotations

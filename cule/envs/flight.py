@@ -49,11 +49,12 @@ class Flight:
         Raises:
             CallOrderError: The last batch has been sent already.
         """
-        # That all are there is known by their count alone, which a signal cannot come before.
-        ids = self._ids if self.is_partial else None if self.num_sent else self.all_ids
-        if ids is None:
+        # Of all of them the count alone decides, as a signal can come before an assignment here.
+        if not (self.is_partial or self.num_sent):
+            return self.all_ids
+        if self._ids is None:
             raise CallOrderError("send() twice for one batch; call recv() first")
-        return ids
+        return self._ids
 
     def send(self, actions: NativeArray) -> None:
         """Start a step of `next_ids`."""
