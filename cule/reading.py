@@ -56,12 +56,14 @@ MAX_JSON_BYTES = 16 * 2**20
 #: A snapshot; the largest of any options has 26 MB.
 MAX_SNAPSHOT_BYTES = 64 * 2**20
 #: Snapshots that are unpacked at once without saying how large they are.
-MAX_SNAPSHOTS_BYTES = 2**30
+MAX_SNAPSHOTS_BYTES = 2**29
 #: Memory of the decompressor of a snapshot.
 MAX_XZ_BYTES = 64 * 2**20
 
 #: Steps of the trajectories of a dataset that were recorded together: their actions are in memory.
 MAX_DATASET_STEPS = 2**28
+#: Episodes of a dataset, and resets by a mask of its trajectories that were recorded together.
+MAX_DATASET_EPISODES = 2**21
 
 #: No-ops that begin all cached episodes of a dataset.
 MAX_CACHED_NOOPS = 2**17

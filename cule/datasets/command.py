@@ -23,6 +23,7 @@ from cule.familiar_names import Parser
 from cule.files import check_new_file, format_bytes
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
+from cule.reading import MAX_DATASET_STEPS
 from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
 from cule.watch.signals import signals_call
 
@@ -54,7 +55,7 @@ class RecordOptions(PlayOptions):
             StorageError: The file cannot be written.
         """
         as_int("num_envs", self.num_envs, 1, MAX_ENVS)
-        as_int("steps", self.steps, 1)
+        as_int("steps", self.steps, 1, MAX_DATASET_STEPS)
         super().__post_init__()
         if self.checkpoint is None and self.game is None:
             raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")
@@ -78,8 +79,11 @@ def record(options: RecordOptions) -> int:
     """
     env, policy = _open_random(options) if options.checkpoint is None else open_trained(options)
     stopped = threading.Event()
-    with contextlib.closing(env), signals_call(stopped.set) as received:
-        recorder = Recorder(env, digest_every=options.digest_every)
+    with (
+        contextlib.closing(env),
+        signals_call(stopped.set) as received,
+        recording(env, options.out, options.digest_every) as recorder,
+    ):
         obs, _ = recorder.reset(seed=options.seed)
         bar = ProgressBar(f"{env.config.game} recording", options.steps)
         for _ in bar.rounds(options.num_envs, env.config.frameskip):
@@ -87,22 +91,20 @@ def record(options: RecordOptions) -> int:
             policy.begin(to_numpy(terminated) | to_numpy(truncated))
             if stopped.is_set():
                 break
-        recorder.save(options.out)
     if stopped.is_set():
         print("stopped; what was recorded is saved", file=sys.stderr)
-    print(_summary(options.out))
     return 130 if signal.SIGINT in received else 0
 
 
 @contextlib.contextmanager
-def recording(env: BatchEnv, path: Path) -> Iterator[Recorder]:
+def recording(env: BatchEnv, path: Path, digest_every: int = 1000) -> Iterator[Recorder]:
     """Record environments, and write the dataset at the end, also after an error.
 
     Raises:
         InvalidArgumentError: They cannot be recorded.
         StorageError: The file cannot be written.
     """
-    recorder = Recorder(env)
+    recorder = Recorder(env, digest_every=digest_every)
     try:
         yield recorder
     finally:

@@ -13,7 +13,6 @@ import numpy as np
 from cule.datasets.format import (
     MAX_ENVS,
     MAX_STEPS,
-    RESET_FLAG,
     TERMINATED,
     TRUNCATED,
     Log,
@@ -129,11 +128,15 @@ class Dataset:
 
     @property
     def resets(self) -> tuple[tuple[int, int], ...]:
-        """Trajectory and step of each reset by a ``reset_mask``, which came before the step."""
+        """Trajectory and step of each reset by a ``reset_mask``, which came before the step.
+
+        Raises:
+            DatasetError: There are more than episodes, of which each begins one.
+        """
         found: list[tuple[int, int]] = []
         first = 0
         for segment in self._log.segments:
-            rows, steps = np.nonzero(segment.actions() >= RESET_FLAG)
+            rows, steps = segment.resets()
             found += zip((rows + first).tolist(), steps.tolist(), strict=True)
             first += len(segment.seeds)
         return tuple(found)

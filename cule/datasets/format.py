@@ -22,7 +22,13 @@ from cule.datasets.digests import num_digests
 from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, shown
 from cule.files import replace_bytes
-from cule.reading import MAX_DATASET_STEPS, inflate, parse_json, read_file
+from cule.reading import (
+    MAX_DATASET_EPISODES,
+    MAX_DATASET_STEPS,
+    inflate,
+    parse_json,
+    read_file,
+)
 
 MAGIC = b"CULEDATA"
 VERSION = 1
@@ -67,6 +73,19 @@ class Segment:
     def actions(self) -> NDArray[np.uint8]:
         """Actions with their flags, uint8 ``[N, T]``."""
         return self._unpack(0, "u1", (len(self.seeds), self.num_steps))
+
+    def resets(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Trajectories and steps of the resets by a mask, in this order.
+
+        Raises:
+            DatasetError: There are more than episodes, of which each begins one.
+        """
+        is_reset = self.actions() >= RESET_FLAG
+        num_resets = np.count_nonzero(is_reset)
+        if num_resets > self.num_episodes:
+            raise DatasetError(f"{num_resets} resets; there are {self.num_episodes} episodes")
+        rows, steps = np.nonzero(is_reset)
+        return rows, steps
 
     def digests(self, digest_every: int) -> NDArray[np.uint32]:
         """Digests, uint32 ``[K, N]``."""
@@ -168,13 +187,14 @@ def _parse(data: bytes) -> Log:
 
 
 def _log(header: dict[str, Any], data: bytes) -> Log:
-    segments, start = [], 0
+    segments, start, episodes_left = [], 0, MAX_DATASET_EPISODES
     for entry in header.pop("segments"):
         seeds = tuple(_number("seed", seed, 0, MAX_SEED) for seed in entry["seeds"])
         _number("number of seeds", len(seeds), 1, MAX_ENVS)
         num_steps = _number("num_steps", entry["num_steps"], 0, MAX_DATASET_STEPS // len(seeds))
-        most = num_steps * len(seeds)  # an episode has at least one step
+        most = min(num_steps * len(seeds), episodes_left)  # an episode has at least one step
         num_episodes = _number("num_episodes", entry["num_episodes"], 0, most)
+        episodes_left -= num_episodes
         blocks = []
         for size in entry["blocks"]:
             stop = start + _number("size of a block", size, 0, len(data) - start)

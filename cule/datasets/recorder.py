@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -25,8 +26,13 @@ from cule.envs.checks import Array, as_int, to_numpy
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
-from cule.errors import InvalidArgumentError, NotResetError, shown
+from cule.errors import DatasetError, InvalidArgumentError, NotResetError, shown
 from cule.games import resolve
+from cule.reading import MAX_DATASET_EPISODES, MAX_DATASET_STEPS, MAX_JSON_BYTES
+
+#: What a seed takes of a header at most, and what a segment takes without its seeds, or the header
+#: without segments and options.
+_SEED_BYTES, _SEGMENT_BYTES = 12, 1000
 
 
 class Recorder:
@@ -71,6 +77,7 @@ class Recorder:
         self._segments: list[Segment] = []
         self._seeds: tuple[int, ...] = ()  # of the trajectories being recorded
         self._num_steps = 0  # of each of them
+        self._header_bytes = len(json.dumps(self._options)) + _SEGMENT_BYTES  # of the file
         self._last = np.empty(0, np.uint32)  # digests after the last step, if a reset followed
 
     def __len__(self) -> int:
@@ -94,6 +101,8 @@ class Recorder:
         Raises:
             InvalidArgumentError: There is no seed, or a seed with ``reset_mask``, or ``states``.
             NotResetError: ``reset_mask`` before the first reset.
+            DatasetError: There are so many trajectories that the file could not be read again.
+                Nothing is reset, and what was recorded can be saved.
         """
         if options:
             return self._reset_some(seed, options)
@@ -102,9 +111,16 @@ class Recorder:
             raise InvalidArgumentError(
                 f"seed is {shown(seed)}; a recording needs seeds of 0 or more, or reset_mask"
             )
+        header_bytes = self._header_bytes + _SEGMENT_BYTES + _SEED_BYTES * len(seeds)
+        if header_bytes > MAX_JSON_BYTES:
+            raise DatasetError(
+                f"the header of the dataset would have up to {header_bytes} bytes, and at most "
+                f"{MAX_JSON_BYTES} can be read; save the recording and begin another"
+            )
         ended = self._pack() if self._seeds else []
         result = self.env.reset(seed=seeds.astype(np.uint32))
         self._segments += ended
+        self._header_bytes = header_bytes
         self._seeds = tuple(seeds.tolist())
         num_envs = self.env.num_envs
         self._rows, self._num_steps = bytearray(), 0  # uint8 [T, N]
@@ -128,8 +144,11 @@ class Recorder:
         Raises:
             NotResetError: Before the first `reset` of the recorder.
             ActionShapeError, ActionRangeError: As `AtariVectorEnv.step`; nothing is recorded.
+            DatasetError: After 2^28 steps since the last reset with a seed, or 2^21 episodes, all
+                environments together. No environment moves, and what was recorded can be saved.
         """
         self._check_started()
+        self._check_room()
         result = self.env.step(actions)
         row = np.array(to_numpy(actions), np.uint8)
         self._rows += (row | np.where(self._was_reset, RESET_FLAG, 0).astype(np.uint8)).tobytes()
@@ -184,6 +203,23 @@ class Recorder:
     def _check_started(self) -> None:
         if not self._seeds:
             raise NotResetError("nothing is recorded yet; call reset(seed=...) of the recorder")
+
+    def _check_room(self) -> None:
+        """Refuse a step after which the file could not be read again."""
+        num_envs = len(self._seeds)
+        packed = sum(segment.num_episodes for segment in self._segments)
+        num_episodes = packed + len(self._episodes)
+        if (self._num_steps + 1) * num_envs > MAX_DATASET_STEPS:
+            what = f"{self._num_steps * num_envs} steps since the last reset with a seed"
+            most = MAX_DATASET_STEPS
+        elif num_episodes + num_envs > MAX_DATASET_EPISODES:
+            what = f"{num_episodes} complete episodes and {num_envs} in play"
+            most = MAX_DATASET_EPISODES
+        else:
+            return
+        raise DatasetError(
+            f"the recording has {what}, and at most {most} can be read; save it and begin another"
+        )
 
     def _end(self, index: int, end: int) -> None:
         """Note an episode of an environment that ends with the last step."""

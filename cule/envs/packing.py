@@ -52,38 +52,37 @@ def unpack_states(packed: Sequence[bytes], state_size: int | None = None) -> NDA
     Args:
         packed: At least one, of environments with the same options.
         state_size: Bytes of each, `AtariVectorEnv.state_size`; None: as the first one. Without it
-            at most 1 GB is unpacked in a call.
+            at most 512 MB are unpacked in a call.
 
     Returns:
         uint8 ``[n, state_size]``.
 
     Raises:
-        InvalidStateError: An entry is damaged, has another size, or there is more than 1 GB.
+        InvalidStateError: An entry is damaged, has another size, or there are more than
+            512 MB.
         InvalidArgumentError: There is none.
         MissingPackageError: This Python was built without lzma.
     """
     if len(packed) == 0:
         raise InvalidArgumentError("packed is empty; there must be at least one snapshot")
     _lzma()
-    rows: list[bytes] = []
+    states = bytearray()
     size = state_size
     try:
         for entry in packed:
-            rows.append(unxz(entry, MAX_SNAPSHOT_BYTES if size is None else size))
-            size = len(rows[0]) if size is None else size
-            if len(rows[-1]) != size:
-                raise ValueError(f"a snapshot of {len(rows[-1])} bytes; it must have {size}")
+            state = unxz(entry, MAX_SNAPSHOT_BYTES if size is None else size)
+            size = len(state) if size is None else size
+            if len(state) != size:
+                raise ValueError(f"a snapshot of {len(state)} bytes; it must have {size}")
             if state_size is None and len(packed) * size > MAX_SNAPSHOTS_BYTES:
                 raise ValueError(
                     f"{len(packed)} snapshots of {size} bytes; without state_size they must have "
                     f"at most {MAX_SNAPSHOTS_BYTES} together"
                 )
+            states += state
     except ValueError as error:
         raise InvalidStateError(f"packed is not from pack_states(): {error}") from None
-    states: NDArray[np.uint8] = (
-        np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1).copy()
-    )
-    return states
+    return np.frombuffer(states, np.uint8).reshape(len(packed), -1)
 
 
 def _lzma() -> ModuleType:

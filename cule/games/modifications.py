@@ -291,6 +291,11 @@ def _load_file(path: str) -> Mapping[str, Modification]:
         raise RulesError(f"modifications: cannot read {shown(path)}: {reason}") from None
     except ValueError as error:
         raise RulesError(f"modifications: cannot read {path}: {error}") from None
+    return _parse_file(path, data)
+
+
+@lru_cache(maxsize=8)  # a file can be named a thousand times for one environment
+def _parse_file(path: str, data: bytes) -> Mapping[str, Modification]:
     return read_modifications(path, parse_document(path, data))
 
 

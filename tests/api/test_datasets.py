@@ -7,6 +7,7 @@ import io
 import json
 import signal
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import cule
 from cule.cli import main
 from cule.datasets import Recorder, open_dataset
 from cule.datasets.format import Segment, read_log, write_log
+from tests.fuzz.hostile import dataset_file
 from tests.support.api import MakeEnv, actions_for, rom_path
 from tests.support.cases import long_except
 
@@ -337,6 +339,65 @@ def test_calls_of_a_recorder(make_env: MakeEnv, tmp_path: Path) -> None:
     recorder.step(np.zeros(2, np.int64))
     recorder.save(tmp_path / "x.cule")
     assert len(list(open_dataset(tmp_path / "x.cule").replay())) == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "steps", "words"),
+    [
+        ("MAX_DATASET_STEPS", 100, 50, "100 steps since the last reset with a seed, and at most"),
+        ("MAX_DATASET_EPISODES", 5, 60, "4 complete episodes and 2 in play, and at most 5 can be read"),
+    ],
+)
+def test_a_recording_is_never_too_large_to_be_read(
+    make_env: MakeEnv,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    steps: int,
+    words: str,
+) -> None:
+    for module in ("recorder", "format"):
+        monkeypatch.setattr(f"cule.datasets.{module}.{limit}", value)
+    env = make_env(**SHORT, autoreset_mode="SameStep")
+    recorder = Recorder(env)
+    recorder.reset(seed=1)
+    for _ in range(steps):
+        recorder.step(np.zeros(2, np.int64))
+    before = env.get_state()
+    for _ in range(2):
+        with pytest.raises(cule.DatasetError, match=words):
+            recorder.step(np.zeros(2, np.int64))
+    assert (env.get_state() == before).all()
+    recorder.save(tmp_path / "x.cule")
+    assert len(list(open_dataset(tmp_path / "x.cule").replay())) == steps
+
+
+def test_a_recording_never_has_too_many_trajectories_to_be_read(
+    make_env: MakeEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cule.datasets.recorder.MAX_JSON_BYTES", 12_000)
+    recorder = Recorder(make_env(**SHORT))
+    resets = 0
+    with pytest.raises(cule.DatasetError, match="at most 12000 can be read; save the recording"):
+        while True:
+            recorder.reset(seed=2**31 - 3)
+            resets += 1
+            recorder.step(np.zeros(2, np.int64))
+    recorder.save(tmp_path / "x.cule")
+    dataset = open_dataset(tmp_path / "x.cule")
+    assert dataset.num_trajectories == 2 * resets
+    assert len(list(dataset.replay())) == resets
+    assert resets > 3
+
+
+def test_resets_of_a_hostile_file_are_counted_first(tmp_path: Path) -> None:
+    flags = zlib.compress(b"\x80" * 10)
+    empty = zlib.compress(np.zeros(2, "<u4").tobytes()), zlib.compress(b"")
+    (tmp_path / "x.cule").write_bytes(dataset_file(1, 10, blocks=[flags, *empty]))
+    dataset = open_dataset(tmp_path / "x.cule")
+    with pytest.raises(cule.DatasetError, match="10 resets; there are 0 episodes"):
+        _ = dataset.resets
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

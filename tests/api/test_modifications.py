@@ -21,6 +21,7 @@ from cule.games.modifications import (
     compile_modifications,
     games_with_modifications,
     load_modifications,
+    read_modifications,
 )
 from tests.support.api import rom_path
 
@@ -296,6 +297,22 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     path.write_text("#" * 2_000_000)
     with pytest.raises(RulesError, match="cannot read"):
         make(modifications=f"{path}:a")
+
+
+def test_a_file_is_parsed_once(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def read(where: str, content: Any) -> Any:
+        parsed.append(where)
+        return read_modifications(where, content)
+
+    monkeypatch.setattr("cule.games.modifications.read_modifications", read)
+    make(modifications=" | ".join([f"{file}:counter"] * 900))
+    assert parsed == [file]
+    changed = COUNTER.replace("-3", "3")
+    Path(file).write_text(changed)
+    make(modifications=f"{file}:counter")
+    assert parsed == [file, file]
 
 
 def test_too_many_names(tmp_path: Path) -> None:

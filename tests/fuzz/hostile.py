@@ -236,6 +236,7 @@ def dataset_cases() -> dict[str, bytes]:
         "a table of zeros": dataset_file(
             blocks=[zlib.compress(b"0"), zlib.compress(bytes(8)), zeros]
         ),
+        "episodes without end": dataset_file(num_steps=2**27, rows=np.zeros((2**22, 5), int)),
         "steps without end": dataset_file(num_steps=10**7, blocks=[b"", b"", b""]),
         "brackets": checked(b"[" * 10**6, b""),
         "digits": checked(b'{"segments": ' + b"9" * 10**6 + b"}", b""),

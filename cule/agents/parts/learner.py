@@ -194,6 +194,7 @@ class Learner(Protocol):
         Raises:
             FileNotFoundError: The file does not exist.
             CheckpointError: The file is not a checkpoint, is damaged, or is of another algorithm.
+            UnknownGameError, RomNotFoundError, RulesError: As for an environment of its game.
         """
         from cule.agents.run.checkpoint import load
 

@@ -208,6 +208,7 @@ def load(path: str | os.PathLike[str], *, num_envs: int = 0, device: str = "cpu"
         CheckpointError: The file holds no agent, or is damaged.
         InvalidArgumentError: The zoo has no agent of this name, or the folder no run.
         MissingPackageError: cule-zoo or safetensors is not installed.
+        UnknownGameError, RomNotFoundError, RulesError: As for an environment of the agent's game.
 
     Example:
         >>> from cule.agents import load
