@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear
+from cule.nets.torsos import WHITE, ByteConv2d, ByteLinear, float_images
 
 #: Largest absolute value of a normalized pixel.
 LIMIT = 5.0
@@ -61,7 +61,7 @@ class PixelStatistics(nn.Module):
             x = obs.to(torch.float32)
         else:
             # All in one layout: a product of tensors of different layouts is many times slower.
-            x = obs.to(torch.float32, memory_format=torch.channels_last)
+            x = float_images(obs)
             shape = (1, *obs.shape[1:])
             scale = scale.expand(shape).contiguous(memory_format=torch.channels_last)
             shift = shift.expand(shape).contiguous(memory_format=torch.channels_last)

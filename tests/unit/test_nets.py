@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from cule import nets  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.kernels import gather_blocks  # noqa: E402
+from cule.nets.torsos import float_images  # noqa: E402
 
 IMAGE = (4, 84, 84)
 
@@ -274,6 +275,18 @@ def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:
     normed = statistics(shown) / 255.0
     assert float(normed.mean()) == pytest.approx(0.0, abs=0.01)
     assert float(normed.std()) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4, 5), (1, 4, 84, 84), (2, 2, 1, 1), (5, 12, 6, 6)])
+def test_float_images_are_those_of_torch(shape: tuple[int, ...]) -> None:
+    plain = torch.randint(0, 256, shape, dtype=torch.uint8)
+    for obs in (plain, plain.flip(0), plain.transpose(2, 3), plain.short(), plain.float()):
+        found, expected = (
+            float_images(obs),
+            obs.to(torch.float32, memory_format=torch.channels_last),
+        )
+        assert torch.equal(found, expected)
+        assert found.stride() == expected.stride()
 
 
 def test_copies_of_networks() -> None:
