@@ -17,57 +17,27 @@ struct Canvas {
   const u8* map;  // 256 entries
 };
 
-// The pixels in colours 0 to 2, disjoint (NOTES.md 8.2).
-CULE_HD inline void make_layers(const TiaState& s, const Shapes& shapes, Mask (&layers)[3]) {
-  const bool score = s.ctrlpf >> 1 & 1;
-  const bool priority = s.ctrlpf >> 2 & 1;
-  const bool lone_playfield = shapes.active == 1u << kPlayfield;
-  for (u32 w = 0; w < kMaskWords; ++w) {
-    const u64 left = range_bits(w, 0, kScreenWidth / 2);
-    const u64 pf = shapes.mask[kPlayfield].word[w];
-    const u64 field = pf | shapes.mask[kBall].word[w];
-    u64 a = shapes.mask[kPlayer0].word[w] | shapes.mask[kMissile0].word[w];
-    u64 b = shapes.mask[kPlayer1].word[w] | shapes.mask[kMissile1].word[w];
-    if (score && (!priority || lone_playfield)) {
-      a |= pf & left;
-      b |= pf & ~left;
-    }
-    if (priority && !(score && lone_playfield)) {
-      a &= ~field;
-      b &= ~field & ~a;
-      layers[2].word[w] = field;
-    } else {
-      b &= ~a;
-      layers[2].word[w] = field & ~a & ~b;
-    }
-    layers[0].word[w] = a;
-    layers[1].word[w] = b;
-  }
-}
-
 template <bool exact>
 struct PaintSink {
   static constexpr bool kPaints = true;
   static constexpr bool kExact = exact;
 
   const Canvas canvas;
-  Layers layers;
-  u32 version = 0;  // shapes the layers were made of
+  u8 colors[4];
+  u32 version = 0;  // of the shapes that were drawn last
   bool are_colors_stale = true;
-  bool is_control_stale = true;  // score or priority bit changed
-  u32 repeat_line = ~0u;         // the line above is whole and was drawn with the present layers
+  u32 repeat_line = ~0u;  // the line above is whole, and this one looks the same
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 
   CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
-  CULE_HD void colors_changed() { are_colors_stale = true; }
-  CULE_HD void control_changed() { is_control_stale = true; }
-  CULE_HD void latches_cleared() {}
-  void state_changed() {
+  CULE_HD void colors_changed() {
     are_colors_stale = true;
-    is_control_stale = true;
     repeat_line = ~0u;
   }
+  CULE_HD void control_changed() { repeat_line = ~0u; }  // score or priority bit
+  CULE_HD void latches_cleared() {}
+  void state_changed() { colors_changed(); }
 
   CULE_HD void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
     const u32 row_index = line - canvas.first_line;
@@ -78,17 +48,17 @@ struct PaintSink {
       return;
     }
     shapes.refresh(s);
-    refresh_layers(s, shapes);
     if (x0 == 0 && x1 == kScreenWidth) {
-      if (repeat_line == line) {
+      if (repeat_line == line && version == shapes.version) {
         memcpy(row, row - kScreenWidth, kScreenWidth);
       } else {
-        paint_span(layers, row, 0, kScreenWidth);
+        paint(s, shapes, row, 0, kScreenWidth);
       }
+      version = shapes.version;
       repeat_line = row_index + 1 < canvas.height ? line + 1 : ~0u;
     } else {
       repeat_line = ~0u;
-      paint_span(layers, row, x0, x1);
+      paint(s, shapes, row, x0, x1);
     }
   }
 
@@ -113,8 +83,7 @@ struct PaintSink {
       const bool drew_cell = start <= line * kClocksPerLine + kHblankClocks + cell;
       if (x_end != cell && drew_cell && may_finish_cell(s, cell)) {
         shapes.refresh(s);
-        refresh_layers(s, shapes);
-        paint_span(layers, row, x_end, cell + 4);
+        paint(s, shapes, row, x_end, cell + 4);
       }
     }
     if (s.hmove_blank && p < kHblankClocks + 8) {
@@ -160,18 +129,13 @@ struct PaintSink {
     return !((active & bl) && (ball_mask(s).word[w] & range));
   }
 
-  CULE_HD CULE_INLINE void refresh_layers(const TiaState& s, const Shapes& shapes) {
+  CULE_HD CULE_INLINE void paint(const TiaState& s, const Shapes& shapes, u8* row, u32 x0,
+                                 u32 x1) {
     if (are_colors_stale) {
-      for (u32 i = 0; i < 4; ++i) layers.color[i] = canvas.map[s.color[i]];
+      for (u32 i = 0; i < 4; ++i) colors[i] = canvas.map[s.color[i]];
       are_colors_stale = false;
-      repeat_line = ~0u;
     }
-    if (is_control_stale || version != shapes.version) {
-      make_layers(s, shapes, layers.mask);
-      version = shapes.version;
-      is_control_stale = false;
-      repeat_line = ~0u;
-    }
+    paint_objects(shapes.mask, color_order(s, shapes), colors, row, x0, x1);
   }
 };
 

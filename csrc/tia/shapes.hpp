@@ -68,13 +68,34 @@ CULE_HD inline Mask ball_mask(const TiaState& s) {
   return m;
 }
 
+// The pixels of eight cells of the playfield, by the byte of PFn that has them.
+struct CellTable {
+  u32 rising[256];   // bit 0 leftmost: PF0 and PF2, mirrored PF1
+  u32 falling[256];  // bit 7 leftmost
+};
+CULE_HD constexpr CellTable make_cell_table() {
+  CellTable t{};
+  for (u32 byte = 0; byte < 256; ++byte) {
+    for (u32 bit = 0; bit < 8; ++bit) {
+      if (!(byte >> bit & 1)) continue;
+      t.rising[byte] |= 0xFu << 4 * bit;
+      t.falling[byte] |= 0xFu << 4 * (7 - bit);
+    }
+  }
+  return t;
+}
+CULE_TABLE(CellTable, kCells, make_cell_table());
+
+// Each half of a line has 80 pixels: 16 of PF0, 32 of PF1 and 32 of PF2, or in reverse.
 CULE_HD inline Mask playfield_mask(const TiaState& s) {
-  const u32 left = (s.pf[0] >> 4) | reverse_bits8(s.pf[1]) << 4 | u32(s.pf[2]) << 12;
-  const u32 mirrored =
-      reverse_bits8(s.pf[2]) | u32(s.pf[1]) << 8 | (reverse_bits8(s.pf[0]) & 0xF) << 16;
-  const u64 cells = left | u64(s.pf_mirror ? mirrored : left) << 20;
-  return {{widen_bits4(u32(cells)), widen_bits4(u32(cells >> 16)),
-           widen_bits4(u32(cells >> 32) & 0xFF)}};
+  const CellTable& cells = CULE_LOOK_UP(kCells);
+  const u64 pf0 = cells.rising[s.pf[0]] >> 16, pf1 = cells.falling[s.pf[1]];
+  const u64 pf2 = cells.rising[s.pf[2]];
+  const u64 first = pf0 | pf1 << 16 | pf2 << 48;
+  if (!s.pf_mirror) return {{first, pf2 >> 16 | pf0 << 16 | pf1 << 32, pf2}};
+  const u64 mirrored1 = cells.rising[s.pf[1]];
+  return {{first, pf2 >> 16 | u64(cells.falling[s.pf[2]]) << 16 | mirrored1 << 48,
+           mirrored1 >> 16 | u64(cells.falling[s.pf[0]] & 0xFFFF) << 16}};
 }
 
 // Latch bits (TiaState::collisions) an object takes part in.
@@ -119,29 +140,35 @@ CULE_HD CULE_INLINE u32 latches_among(u32 objects) {
 struct Shapes {
   Mask mask[kObjects];
   u32 stale;  // bit per object: its mask
-  bool is_active_stale;
+  u32 active_stale;      // bit per object: its bit of `active`
   u32 active;            // active_objects() when last looked at
   u32 possible_latches;  // pairs of active objects
   u32 version;
 
   CULE_HD void reset() {
     version = 0;
-    stale = (1u << kObjects) - 1;
-    is_active_stale = true;
+    stale = active_stale = (1u << kObjects) - 1;
   }
   // The object has moved or looks different, and is as active as before.
   CULE_HD CULE_INLINE void invalidate(u32 object) { stale |= 1u << object; }
   // Objects that may have become active or stopped being so.
   CULE_HD CULE_INLINE void change(u32 objects) {
     stale |= objects;
-    is_active_stale = true;
+    active_stale |= objects;
   }
 
   // Which objects are active, without their masks.
   CULE_HD CULE_INLINE void refresh_active(const TiaState& s) {
-    if (!is_active_stale) return;
-    is_active_stale = false;
-    active = active_objects(s);
+    if (active_stale == 0) return;
+    constexpr u32 kField = 1u << kPlayfield, kPlayers = 1u << kPlayer0 | 1u << kPlayer1;
+    if (active_stale == kField) {
+      active = (active & ~kField) | active_playfield(s);
+    } else if ((active_stale & ~kPlayers) == 0) {
+      active = (active & ~kPlayers) | active_players(s);
+    } else {
+      active = active_objects(s);
+    }
+    active_stale = 0;
     possible_latches = latches_among(active);
   }
 

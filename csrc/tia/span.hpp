@@ -1,6 +1,7 @@
-// tia/span.hpp: fills a stretch of one row of pixels from colour layers.
+// tia/span.hpp: fills a stretch of one row of pixels from the masks of the objects (NOTES.md 8.2).
 //
-// paint_span_plain() is the rule; where the host has AVX2, paint_span() does 32 pixels at a time.
+// paint_objects_plain() is the rule; where the host has AVX2, paint_objects() does 32 pixels at a
+// time.
 #pragma once
 
 #include "base/platform.hpp"
@@ -13,12 +14,42 @@
 
 namespace cule {
 
-// Disjoint masks of the pixels in colours 0 to 2; the rest has colour 3. Colours as they are
-// written.
-struct Layers {
-  Mask mask[3];
-  u8 color[4];
+// Which object a pixel shows where several are.
+struct ColorOrder {
+  bool splits_playfield;  // its halves have the colours of the players
+  bool is_field_first;    // playfield and ball are in front of the players
 };
+
+CULE_HD CULE_INLINE ColorOrder color_order(const TiaState& s, const Shapes& shapes) {
+  if ((s.ctrlpf & 6) == 0) return {false, false};
+  const bool score = s.ctrlpf >> 1 & 1;
+  const bool priority = s.ctrlpf >> 2 & 1;
+  const bool lone_playfield = shapes.active == 1u << kPlayfield;
+  return {score && (!priority || lone_playfield), priority && !(score && lone_playfield)};
+}
+
+// The pixels in colours 0 to 2, disjoint; the rest has colour 3.
+CULE_HD inline void make_layers(const Mask (&objects)[kObjects], ColorOrder order,
+                                Mask (&layers)[3]) {
+  for (u32 w = 0; w < kMaskWords; ++w) {
+    const u64 left = range_bits(w, 0, kScreenWidth / 2);
+    const u64 playfield = objects[kPlayfield].word[w];
+    const u64 field = playfield | objects[kBall].word[w];
+    u64 first = objects[kPlayer0].word[w] | objects[kMissile0].word[w];
+    u64 second = objects[kPlayer1].word[w] | objects[kMissile1].word[w];
+    if (order.splits_playfield) {
+      first |= playfield & left;
+      second |= playfield & ~left;
+    }
+    if (order.is_field_first) {
+      first &= ~field;
+      second &= ~field;
+    }
+    layers[0].word[w] = first;
+    layers[1].word[w] = second & ~first;
+    layers[2].word[w] = order.is_field_first ? field : field & ~first & ~second;
+  }
+}
 
 // Byte i of the result is $FF where bit i of `bits` is set.
 CULE_HD CULE_INLINE constexpr u64 expand_bits(u32 bits) {
@@ -29,16 +60,19 @@ CULE_HD CULE_INLINE constexpr u64 expand_bits(u32 bits) {
 
 static_assert(expand_bits(0x81) == 0xFF000000000000FFULL && expand_bits(0xFF) == ~0ULL);
 
-// Pixels [x0, x1) of a row of 160.
-CULE_HD inline void paint_span_plain(const Layers& layers, u8* row, u32 x0, u32 x1) {
+// Pixels [x0, x1) of a row of 160, in colours as they are written.
+CULE_HD inline void paint_objects_plain(const Mask (&objects)[kObjects], ColorOrder order,
+                                        const u8 (&colors)[4], u8* row, u32 x0, u32 x1) {
+  Mask layers[3];
+  make_layers(objects, order, layers);
   u64 color[4];
-  for (u32 i = 0; i < 4; ++i) color[i] = layers.color[i] * 0x0101010101010101ULL;
+  for (u32 i = 0; i < 4; ++i) color[i] = colors[i] * 0x0101010101010101ULL;
   for (u32 x = x0 & ~7u; x < x1; x += 8) {
     const u32 w = x >> 6;
     const u32 shift = x & 63;
     u64 pixels = color[3];
     for (u32 i = 0; i < 3; ++i) {
-      const u32 bits = u32(layers.mask[i].word[w] >> shift) & 0xFF;
+      const u32 bits = u32(layers[i].word[w] >> shift) & 0xFF;
       if (bits) pixels ^= (pixels ^ color[i]) & expand_bits(bits);
     }
     if (x < x0 || x + 8 > x1) {
@@ -65,51 +99,77 @@ CULE_AVX2 inline __m256i expand_bits_avx2(u32 bits) {
   return _mm256_cmpeq_epi8(v, bit);
 }
 
-// The masks of 32 pixels that begin at a multiple of 32.
-inline u32 mask_bits(const Mask& mask, u32 x) {
-  u32 bits;
-  memcpy(&bits, reinterpret_cast<const u8*>(mask.word) + x / 8, sizeof bits);
-  return bits;
+// Pixels in a colour where bits are set.
+CULE_AVX2 CULE_INLINE __m256i over_avx2(__m256i pixels, u32 bits, const u8* color) {
+  if (bits == 0) return pixels;
+  return _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(*color)), expand_bits_avx2(bits));
 }
 
-CULE_AVX2 inline __m256i layered_pixels(const Layers& layers, u32 x) {
-  __m256i pixels = _mm256_set1_epi8(char(layers.color[3]));
-  for (u32 i = 0; i < 3; ++i) {
-    const u32 bits = mask_bits(layers.mask[i], x);
-    if (bits == 0) continue;
-    pixels =
-        _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(layers.color[i])), expand_bits_avx2(bits));
-  }
-  return pixels;
+// Loaded from byte 32 - n on: $FF from the byte n on; from byte 64 - n on: up to there.
+struct EdgeBytes {
+  u8 of[96];
+};
+constexpr EdgeBytes make_edge_bytes() {
+  EdgeBytes e{};
+  for (u32 i = 32; i < 64; ++i) e.of[i] = 0xFF;
+  return e;
 }
+inline constexpr EdgeBytes kEdgeBytes = make_edge_bytes();
 
-CULE_AVX2 inline void paint_span_avx2(const Layers& layers, u8* row, u32 x0, u32 x1) {
-  for (u32 x = x0 & ~31u; x < x1; x += 32) {
-    const __m256i pixels = layered_pixels(layers, x);
-    __m256i* out = reinterpret_cast<__m256i*>(row + x);
-    if (CULE_LIKELY(x >= x0 && x + 32 <= x1)) {
-      _mm256_storeu_si256(out, pixels);
-      continue;
+template <bool in_usual_order>
+CULE_AVX2 void paint_objects_avx2(const Mask* objects, ColorOrder order, const u8* colors, u8* row,
+                                  u32 x0, u32 x1) {
+  const u8* bits = reinterpret_cast<const u8*>(objects) + x0 / 32 * 4;
+  const auto bits_of = [&](Object object) { return load_u32(bits + object * sizeof(Mask)); };
+  u32 x = x0 & ~31u;
+  do {
+    u32 first = bits_of(kPlayer0) | bits_of(kMissile0);
+    u32 second = bits_of(kPlayer1) | bits_of(kMissile1);
+    const u32 playfield = bits_of(kPlayfield), field = playfield | bits_of(kBall);
+    if (!in_usual_order && order.splits_playfield) {
+      const u32 left = u32(range_bits(x / 64, 0, kScreenWidth / 2) >> (x & 32));
+      first |= playfield & left;
+      second |= playfield & ~left;
     }
-    const u32 below = x1 - x < 32 ? (1u << (x1 - x)) - 1 : ~0u;
-    const u32 inside = x < x0 ? below & (~0u << (x0 - x)) : below;
-    _mm256_storeu_si256(
-        out, _mm256_blendv_epi8(_mm256_loadu_si256(out), pixels, expand_bits_avx2(inside)));
-  }
+    const bool is_field_first = !in_usual_order && order.is_field_first;
+    __m256i pixels = _mm256_set1_epi8(char(colors[3]));
+    if (!is_field_first) pixels = over_avx2(pixels, field, colors + 2);
+    pixels = over_avx2(pixels, second, colors + 1);
+    pixels = over_avx2(pixels, first, colors);
+    if (is_field_first) pixels = over_avx2(pixels, field, colors + 2);
+    __m256i* const out = reinterpret_cast<__m256i*>(row + x);
+    if (x < x0 || x + 32 > x1) {
+      const u8* const from = kEdgeBytes.of + 32 - (x < x0 ? x0 - x : 0);
+      const u8* const to = kEdgeBytes.of + 64 - (x1 - x < 32 ? x1 - x : 32);
+      const __m256i inside =
+          _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
+                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to)));
+      pixels = _mm256_blendv_epi8(_mm256_loadu_si256(out), pixels, inside);
+    }
+    _mm256_storeu_si256(out, pixels);
+    x += 32;
+    bits += 4;
+  } while (x < x1);
 }
 
-inline void paint_span(const Layers& layers, u8* row, u32 x0, u32 x1) {
+inline void paint_objects(const Mask (&objects)[kObjects], ColorOrder order, const u8 (&colors)[4],
+                          u8* row, u32 x0, u32 x1) {
   if (__builtin_cpu_supports("avx2")) {
-    paint_span_avx2(layers, row, x0, x1);
+    if (order.splits_playfield || order.is_field_first) {
+      paint_objects_avx2<false>(objects, order, colors, row, x0, x1);
+    } else {
+      paint_objects_avx2<true>(objects, order, colors, row, x0, x1);
+    }
   } else {
-    paint_span_plain(layers, row, x0, x1);
+    paint_objects_plain(objects, order, colors, row, x0, x1);
   }
 }
 
 #else
 
-CULE_HD CULE_INLINE void paint_span(const Layers& layers, u8* row, u32 x0, u32 x1) {
-  paint_span_plain(layers, row, x0, x1);
+CULE_HD CULE_INLINE void paint_objects(const Mask (&objects)[kObjects], ColorOrder order,
+                                       const u8 (&colors)[4], u8* row, u32 x0, u32 x1) {
+  paint_objects_plain(objects, order, colors, row, x0, x1);
 }
 
 #endif

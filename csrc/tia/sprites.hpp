@@ -188,7 +188,7 @@ struct SpriteSink {
     if (!needs_pixels(s, shapes) || line - first_line >= height) return;
     shapes.refresh(s);
     if (is_control_stale_ || version_ != shapes.version) {
-      make_layers(s, shapes, m.layers);
+      make_layers(shapes.mask, color_order(s, shapes), m.layers);
       version_ = shapes.version;
       is_control_stale_ = false;
       look_ += 2;

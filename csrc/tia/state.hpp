@@ -79,11 +79,16 @@ CULE_HD CULE_INLINE u32 shown_graphics(const TiaState& s, u32 n) {
 CULE_HD CULE_INLINE u32 shown_ball(const TiaState& s) { return s.vdelbl ? s.old_enabl : s.enabl; }
 
 // Bit per object: takes part in drawing and collisions at all.
+CULE_HD CULE_INLINE u32 active_players(const TiaState& s) {
+  return u32(shown_graphics(s, 0) != 0) << kPlayer0 | u32(shown_graphics(s, 1) != 0) << kPlayer1;
+}
+CULE_HD CULE_INLINE u32 active_playfield(const TiaState& s) {
+  return u32(((s.pf[0] & 0xF0) | s.pf[1] | s.pf[2]) != 0) << kPlayfield;
+}
 CULE_HD CULE_INLINE u32 active_objects(const TiaState& s) {
-  return u32(shown_graphics(s, 0) != 0) << kPlayer0 | u32(shown_graphics(s, 1) != 0) << kPlayer1 |
-         u32(s.enam[0] && !s.resmp[0]) << kMissile0 | u32(s.enam[1] && !s.resmp[1]) << kMissile1 |
-         u32(shown_ball(s) != 0) << kBall |
-         u32(((s.pf[0] & 0xF0) | s.pf[1] | s.pf[2]) != 0) << kPlayfield;
+  return active_players(s) | u32(s.enam[0] && !s.resmp[0]) << kMissile0 |
+         u32(s.enam[1] && !s.resmp[1]) << kMissile1 | u32(shown_ball(s) != 0) << kBall |
+         active_playfield(s);
 }
 
 CULE_HD CULE_INLINE u32 wrap_position(i32 x) {

@@ -88,24 +88,24 @@ void digest_spans(Random& random) {
   constexpr u32 kGuard = 32;
   Digest digest;
   for (u32 number = 0; number < 20'000; ++number) {
-    Layers layers;
-    u64 left[kMaskWords] = {~0ULL, ~0ULL, 0xFFFFFFFFULL};
-    for (Mask& mask : layers.mask) {
-      for (u32 w = 0; w < kMaskWords; ++w) {
-        u64 bits = 0;
-        if (random.below(3))
-          bits = u64(random.next()) << 40 ^ u64(random.next()) << 20 ^ random.next();
-        mask.word[w] = bits & left[w];
-        left[w] &= ~mask.word[w];
+    Mask objects[kObjects];
+    for (Mask& mask : objects) {
+      const bool is_shown = random.below(2);
+      for (u64& word : mask.word) {
+        const u64 bits = u64(random.next()) << 40 ^ u64(random.next()) << 20 ^ random.next();
+        word = is_shown && random.below(3) ? bits : 0;
       }
+      mask.word[2] &= 0xFFFFFFFF;
     }
-    for (u8& color : layers.color) color = u8(random.below(256));
+    const ColorOrder order{random.below(4) == 0, random.below(3) == 0};
+    u8 colors[4];
+    for (u8& color : colors) color = u8(random.below(256));
     const u32 x0 = random.below(kScreenWidth), x1 = x0 + 1 + random.below(kScreenWidth - x0);
     std::vector<u8> row = random_bytes(random, kScreenWidth + kGuard);
-    paint_span(layers, row.data(), x0, x1);
+    paint_objects(objects, order, colors, row.data(), x0, x1);
     digest.add(row.data(), row.size());
   }
-  digest.print("paint_span");
+  digest.print("paint_objects");
 }
 
 void digest_pictures(Random& random) {
