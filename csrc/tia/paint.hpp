@@ -129,8 +129,7 @@ struct PaintSink {
     return !((active & bl) && (ball_mask(s).word[w] & range));
   }
 
-  CULE_HD CULE_INLINE void paint(const TiaState& s, const Shapes& shapes, u8* row, u32 x0,
-                                 u32 x1) {
+  CULE_HD CULE_INLINE void paint(const TiaState& s, const Shapes& shapes, u8* row, u32 x0, u32 x1) {
     if (are_colors_stale) {
       for (u32 i = 0; i < 4; ++i) colors[i] = canvas.map[s.color[i]];
       are_colors_stale = false;

@@ -139,7 +139,7 @@ CULE_HD CULE_INLINE u32 latches_among(u32 objects) {
 
 struct Shapes {
   Mask mask[kObjects];
-  u32 stale;  // bit per object: its mask
+  u32 stale;             // bit per object: its mask
   u32 active_stale;      // bit per object: its bit of `active`
   u32 active;            // active_objects() when last looked at
   u32 possible_latches;  // pairs of active objects

@@ -8,8 +8,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from cule.datasets.format import (
     MAX_ENVS,
     MAX_STEPS,
