@@ -74,6 +74,9 @@ MAX_PICKLE_BYTES = 16 * 2**20
 #: a checkpoint has some ten thousand.
 MAX_PICKLE_VALUES = 500_000
 
+#: A file of weights of the package cule-zoo; the largest has 1.3 MB.
+MAX_ZOO_BYTES = 2**26
+
 #: What deflate makes of one byte.
 _DEFLATE_RATIO = 1032
 

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from cule.errors import CheckpointError, InvalidArgumentError, MissingPackageError, shown
+from cule.reading import MAX_ZOO_BYTES, read_file
 
 #: Begins the name of an agent in place of a path.
 PREFIX = "zoo:"
@@ -115,7 +116,12 @@ def find_weights(name: str) -> Path:
             "pip install --no-deps ./zoo"
         )
     path = Path(spec.origin).with_name(f"{name}.safetensors")
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"
+    try:
+        found = hashlib.sha256(read_file(path, MAX_ZOO_BYTES)).hexdigest()
+    except FileNotFoundError:
+        found = "none"
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{PREFIX}{name}: {path} cannot be read: {error}") from None
     if found != card.sha256:
         raise CheckpointError(
             f"{PREFIX}{name}: {path} has the SHA-256 {found}; that of the card is {card.sha256}, "

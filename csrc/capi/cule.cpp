@@ -1,6 +1,7 @@
 // capi/cule.cpp: see capi/cule.h. No exception leaves a function of the library.
 #include "capi/cule.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <locale>
 #include <new>
@@ -272,6 +273,10 @@ void check_was_reset(const cule_batch& b, i32 index) {
 std::vector<i32> choose_envs(const cule_batch& b, const i32* indices, size_t n,
                              size_t states_bytes) {
   if (indices == nullptr) require_size("num_indices", n, size_t(b.batch.size()));
+  const size_t most = SIZE_MAX / b.batch.state_bytes();
+  if (n > most) {
+    refuse("num_indices is " + std::to_string(n) + "; it must be at most " + std::to_string(most));
+  }
   require_size("states_bytes", states_bytes, n * b.batch.state_bytes());
   std::vector<i32> chosen(n);
   for (size_t k = 0; k < n; ++k) {

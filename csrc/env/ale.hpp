@@ -15,8 +15,8 @@ namespace cule {
 constexpr i32 kDefaultPaddleMin = 27450;
 constexpr i32 kDefaultPaddleMax = 790196;
 constexpr double kPaddleStep = 23000.0;
-constexpr i32 kMaxSetupFrames = 20000;  // the longest mode selection of a known game takes 919
-constexpr i32 kMaxSetupJumps = 20000;   // 827
+constexpr i32 kMaxSetupFrames = 5000;  // the longest mode selection of a known game takes 919
+constexpr i32 kMaxSetupJumps = 5000;   // 827
 
 // A game's rules and actions. Programs end with kEnd; setup_code may be null.
 struct GameFacts {

@@ -62,7 +62,8 @@ def discrete_actions(
     """Indices into an action set of this size, int32, contiguous, of `actions_shape`."""
     shape = actions_shape(rows, num_players)
     given = to_own_numpy(actions)
-    array = as_array("actions", given, "integers", shape, ActionShapeError, ActionShapeError)
+    given = as_array("actions", given, "integers", shape, ActionShapeError, ActionShapeError)
+    array = given.copy()  # another thread cannot change it after the checks
     extremes = array.ravel().tolist() if array.size <= FEW else (array.min(), array.max())
     if min(extremes) < 0 or max(extremes) >= size:
         first = int(np.argmax((array < 0) | (array >= size)))
@@ -80,7 +81,8 @@ def continuous_actions(actions: object, rows: int) -> NDArray[np.float32]:
     """
     shape = (rows, CONTINUOUS_SIZE)
     given = to_own_numpy(actions)
-    array = as_array("actions", given, "float32", shape, ActionShapeError, ActionShapeError)
+    given = as_array("actions", given, "float32", shape, ActionShapeError, ActionShapeError)
+    array = given.copy()
     # Not "all within": a NaN compares false.
     if not np.abs(array).max() <= MAX_STRENGTH:
         row = int(np.argmax(~(np.abs(array) <= MAX_STRENGTH).all(axis=1)))

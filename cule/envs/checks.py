@@ -68,7 +68,8 @@ def as_int(name: str, value: object, low: int = INT32_MIN, high: int = INT32_MAX
             f"{name} is {shown(value)} ({type(value).__name__}); it must be an integer"
         ) from None
     if not low <= number <= high:
-        allowed = f"{low} or more" if high == INT32_MAX else f"in {low}..{high}"
+        is_open = high == INT32_MAX and number < low
+        allowed = f"{low} or more" if is_open else f"in {low}..{high}"
         raise InvalidArgumentError(f"{name} is {shown(number)}; it must be {allowed}")
     return number
 
@@ -119,9 +120,13 @@ def is_tensor(value: object) -> TypeIs[torch.Tensor]:
 def to_numpy(value: object) -> Array:
     """The numpy view of a torch tensor (a copy, from another device); any other value as it is.
 
+    Of a subclass of arrays, such as a masked one, the plain array.
+
     Raises:
         ArgumentTypeError: numpy has no such array: bfloat16, sparse, meta.
     """
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
     if not is_tensor(value):
         return value
     try:
@@ -137,10 +142,9 @@ def to_own_numpy(value: object) -> Array:
 
     Floats of lists become float32.
     """
-    if isinstance(value, np.ndarray):
-        return value
     is_list = isinstance(value, list | tuple)
-    if is_tensor(value) or not (is_list or hasattr(value, "__array__")):
+    is_other = not (is_list or hasattr(value, "__array__"))
+    if isinstance(value, np.ndarray) or is_tensor(value) or is_other:
         return to_numpy(value)
     try:
         array = np.asarray(value)

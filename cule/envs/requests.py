@@ -147,6 +147,8 @@ def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[
 def as_states(states: object, count: int, state_size: int, config: EnvOptions) -> NDArray[np.uint8]:
     """Snapshots of `AtariVectorEnv.get_state`, uint8 ``[count, state_size]``, contiguous.
 
+    They are a copy, which no other thread can change between checking and restoring.
+
     One snapshot, ``[state_size]`` or ``[1, state_size]``, is for all environments.
     """
     array = to_numpy(states)
@@ -156,7 +158,7 @@ def as_states(states: object, count: int, state_size: int, config: EnvOptions) -
             check_saved_options(rows, config)
         if rows.ndim == 2 and len(rows) == 1:
             array = np.repeat(rows, count, axis=0)
-    return np.ascontiguousarray(as_array("states", array, "uint8", (count, state_size)))
+    return np.array(as_array("states", array, "uint8", (count, state_size)), order="C")
 
 
 def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:

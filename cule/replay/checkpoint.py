@@ -16,6 +16,12 @@ from cule.tensor_files import load_tensors, save_tensors
 
 FORMAT = 2
 
+#: Tensors that count steps, blocks or transitions, and what none of them reaches.
+_COUNTS = frozenset(
+    ("head", "final_count", "position", "order_head", "published", "next", "headers", "known")
+)
+_MAX_COUNT = 2**62
+
 State = dict[str, object]
 
 
@@ -48,6 +54,9 @@ def restore_state(
                 f"the saved {shown(name)} is {source.dtype} {tuple(source.shape)}; it must be "
                 f"{target.dtype} {tuple(target.shape)}, as in this buffer"
             )
+        is_count = name in _COUNTS and bool(((source < -1) | (source >= _MAX_COUNT)).any())
+        if is_count or (name == "num_live" and bool((source < 0).any())):
+            raise CheckpointError(f"the saved {shown(name)} is {shown(source.tolist())}")
     for name, target in tensors.items():
         target.copy_(held[name])
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cule.envs.checks import Array, as_array, as_int, to_numpy
 from cule.envs.packing import pack_states, unpack_states
-from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError
+from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError, shown
 from cule.files import replace_file
 from cule.reading import read_arrays
 from cule.search.cells import as_cells
@@ -234,6 +234,8 @@ class Archive:
     def _ways_since(self, since: Starts | None, n: int) -> NDArray[np.int64]:
         if since is None:
             return np.full(n, -1, np.int64)
+        if not isinstance(since, Starts):
+            raise InvalidArgumentError(f"since is {shown(since)}; it must be the result of starts")
         ways: NDArray[np.int64] = as_array("since.ways", since.ways, "integers", (n,))
         if n and not (ways.min() >= -1 and ways.max() < len(self._parents)):
             raise InvalidArgumentError("since is not from this archive: it has no such ways")

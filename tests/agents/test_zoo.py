@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -101,8 +102,16 @@ def test_a_wrong_name_and_a_file_of_another_version(
     monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
     with pytest.raises(cule.CheckpointError, match="has the SHA-256 none"):
         load("zoo:pong-objects")
-    (tmp_path / "pong-objects.safetensors").write_bytes(b"something else")
+    path = tmp_path / "pong-objects.safetensors"
+    path.write_bytes(b"something else")
     with pytest.raises(cule.CheckpointError, match="that of the card is"):
+        load("zoo:pong-objects")
+    os.truncate(path, 2**34)
+    with pytest.raises(cule.CheckpointError, match="cannot be read: it is larger than"):
+        load("zoo:pong-objects")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(cule.CheckpointError, match=r"cannot be read: .*no regular file"):
         load("zoo:pong-objects")
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cule
-from cule.envs.actions import FEW, discrete_actions
+from cule.envs.actions import FEW, continuous_actions, discrete_actions
 from cule.envs.errors import ActionRangeError, ActionShapeError
+from cule.envs.requests import as_states
 from cule.errors import (
     ClosedError,
     CuleError,
@@ -252,6 +253,31 @@ def test_continuous_action_is_refused(
     with pytest.raises(error, match="actions"):
         env.step(actions)
     assert np.array_equal(env.get_state(), before)
+
+
+@pytest.mark.parametrize("rows", [FEW, FEW + 8])
+@pytest.mark.parametrize("wrong", [-(2**31), 6, 2**20])
+def test_masked_actions_are_checked(rows: int, wrong: int) -> None:
+    actions = np.ma.masked_array(np.zeros(rows, np.int64), mask=False)
+    actions[3] = np.ma.masked
+    actions.data[3] = wrong
+    with pytest.raises(ActionRangeError, match=rf"actions\[3\] is {wrong}; it must be in 0\.\.5"):
+        discrete_actions(actions, rows, 6)
+    strengths = np.ma.masked_array(np.zeros((rows, 3), np.float32), mask=False)
+    strengths[3] = np.ma.masked
+    strengths.data[3] = np.nan
+    with pytest.raises(ActionRangeError, match=r"actions\[3\] is \[nan"):
+        continuous_actions(strengths, rows)
+
+
+def test_snapshots_are_copied_before_they_are_checked(make_env: MakeEnv) -> None:
+    env = make_env("pong", 2)
+    env.reset(seed=1)
+    states = env.get_state()
+    for given in (states, states[:1], states[0], states.T.copy().T):
+        taken = as_states(given, 2, env.state_size, env.config)
+        assert not np.shares_memory(taken, given)
+        assert taken.flags.c_contiguous
 
 
 def test_action_errors_are_the_kinds_of_ale_py() -> None:

@@ -249,6 +249,7 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
         ({"actions": np.full((1, 2), 300)}, r"actions are in 300\.\.300"),
         ({"mask": np.ones(3, bool)}, r"mask has shape \(3,\)"),
         ({"since": archive.starts([0])}, r"since\.ways has shape \(1,\)"),
+        ({"since": 5}, "since is 5; it must be the result of starts"),
         ({"scores": [1, np.nan]}, "scores must be finite"),
         ({"steps": -1}, "steps at least 0"),
     ):

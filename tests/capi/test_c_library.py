@@ -379,6 +379,8 @@ def test_refused_calls(make_batch: Any, library: Any) -> None:
         ("reset_mask leaves out", "cule_reset", (fresh.handle, b"\0\0\0", None, results)),
         ("states_bytes is 5", "cule_get_state", (handle, None, size(3), rows, size(5))),
         ("num_indices is 2", "cule_get_state", (handle, None, size(2), rows, size(5))),
+        ("num_indices is 9223372036854775808; it must be at most", "cule_get_state",
+         (handle, actions(), size(2**63), rows, size(0))),
         (r"indices\[0\] is 3", "cule_get_state",
          (handle, actions(3), size(1), rows, size(len(rows) // 3))),
         (r"states\[0\]: ", "cule_set_state",

@@ -28,6 +28,7 @@ from cule.replay import (
 )
 from cule.replay.memory import capacity_bytes
 from cule.replay.transitions import n_step_returns
+from cule.tensor_files import save_tensors
 from tests.support.replay_model import RandomEpisodes
 
 pytestmark = [
@@ -366,6 +367,12 @@ def test_bad_files_are_rejected(tmp_path: Path) -> None:
     torch.save([1, 2], path)
     with pytest.raises(CheckpointError):
         replay.load(path)
+    for count in (2**63 - 2, 2**62, -5):
+        state = replay.state_dict()
+        tensors = {**state["tensors"], "head": torch.tensor(count)}  # type: ignore[dict-item]
+        save_tensors(path, {**state, "tensors": tensors})
+        with pytest.raises(CheckpointError, match=f"the saved 'head' is {count}"):
+            replay.load(path)
     for name, value in contents(replay).items():
         assert torch.equal(value, before[name]), name
 
