@@ -119,7 +119,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The adapter to PettingZoo, a package for its two names.
     "pettingzoo": {"errors", "familiar_names", "envs", "games", "lazy"},
     "roms": {"errors", "games"},
-    "zoo": {"errors"},
+    "zoo": {"errors", "reading"},
     "": {"errors", "envs", "lazy", "roms", "_core"},  # cule/__init__.py
 }
 
