@@ -41,7 +41,10 @@ class MultiBatchSchedule:
             raise InvalidArgumentError(
                 f"num_batches is {num_batches}; it must divide num_envs, {num_envs}"
             )
-        exact = Fraction(steps_per_update).limit_denominator(10**6)
+        try:
+            exact = Fraction(steps_per_update).limit_denominator(10**6)
+        except (TypeError, ValueError, OverflowError):
+            exact = Fraction(0)
         if exact <= 0 or (exact.denominator != 1 and exact.numerator != 1):
             raise InvalidArgumentError(
                 f"steps_per_update is {shown(steps_per_update)}; it must be a positive whole "

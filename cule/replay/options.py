@@ -37,9 +37,12 @@ def check_options(options: object, kind: type) -> None:
 
 
 def check_int(name: str, value: object, lowest: int) -> None:
-    """Raise InvalidArgumentError unless `value` is an int of at least `lowest`."""
-    is_int = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
-    check(name, value, is_int, f"an int of at least {lowest}")
+    """Raise InvalidArgumentError unless `value` is an int from `lowest` to `INT_MAX`."""
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    allowed = f"an int of at least {lowest}"
+    if is_int and value > INT_MAX:  # type: ignore[operator]
+        allowed = f"an int from {lowest} to {INT_MAX}"
+    check(name, value, is_int and lowest <= value <= INT_MAX, allowed)  # type: ignore[operator]
 
 
 def check_range(name: str, value: object, lowest: float, highest: float) -> None:
@@ -56,8 +59,15 @@ def check_shape(name: str, value: object) -> None:
 
 
 def check_dtype(name: str, value: object) -> None:
-    """Raise InvalidArgumentError unless `value` is a torch.dtype."""
+    """Raise InvalidArgumentError unless `value` is a torch.dtype, not of quantized numbers."""
     check(name, value, isinstance(value, torch.dtype), "a torch.dtype")
+    is_plain = not str(value).startswith(("torch.q", "torch.bits"))
+    check(name, value, is_plain, "a torch.dtype of plain numbers")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise InvalidArgumentError unless `value` is True or False."""
+    check(name, value, isinstance(value, bool), "True or False")
 
 
 def parse_device(device: str | torch.device) -> torch.device:
@@ -72,6 +82,10 @@ def parse_device(device: str | torch.device) -> torch.device:
     count = torch.cuda.device_count() if parsed.type == "cuda" else 0
     is_missing = parsed.type == "cuda" and (parsed.index or 0) >= count
     check("device", device, not is_missing, f"one of the {count} CUDA devices that torch sees")
+    try:
+        torch.empty(1, device=parsed).tolist()
+    except (RuntimeError, AssertionError, NotImplementedError):
+        check("device", device, False, "a device of this machine, which holds data")
     return parsed
 
 
@@ -176,6 +190,8 @@ class StorageOptions:
         object.__setattr__(self, "autoreset_mode", mode)
         for item in fields(self):
             _check_metadata(item.name, getattr(self, item.name), item.metadata)
+            if item.type == "bool":
+                check_bool(item.name, getattr(self, item.name))
         sides = self.obs_shape if self.obs_dtype == torch.uint8 else ()
         fits = len(sides) == 2 and all(side % BLOCK_SIDE == 0 for side in sides)
         if self.pixel_blocks and not fits:
@@ -296,6 +312,7 @@ class TrajectoryOptions(StorageOptions):
     def __post_init__(self) -> None:
         """Check the new fields."""
         super().__post_init__()
+        check("extras", self.extras, isinstance(self.extras, dict), "a dict")
         for name, (shape, dtype) in self.extras.items():
             check_shape(f"extras[{name!r}]", shape)
             check_dtype(f"extras[{name!r}]", dtype)

@@ -15,7 +15,8 @@ waits for the device.
 
 from __future__ import annotations
 
-import numpy as np
+import math
+
 import torch
 from torch import Tensor
 
@@ -332,8 +333,8 @@ def ring_bytes(num_timesteps: int, options: StorageOptions) -> dict[str, int]:
     """Bytes of a ring by part."""
     cells = (num_timesteps + 1) * options.num_envs
     finals = num_final_frames(num_timesteps, options)
-    frame = options.obs_dtype.itemsize * int(np.prod(options.obs_shape, dtype=np.int64))
-    action = options.action_dtype.itemsize * int(np.prod(options.action_shape, dtype=np.int64))
+    frame = options.obs_dtype.itemsize * math.prod(options.obs_shape)
+    action = options.action_dtype.itemsize * math.prod(options.action_shape)
     return {
         "frames": cells * frame,
         "final frames": finals * frame,

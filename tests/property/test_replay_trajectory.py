@@ -224,6 +224,7 @@ def test_invalid_arguments() -> None:
     for keywords in (
         {"num_batches": 5}, {"num_batches": 0}, {"steps_per_update": 0},
         {"steps_per_update": 1.5}, {"steps_per_update": 0.4},
+        {"steps_per_update": float("inf")}, {"steps_per_update": float("nan")}, {"steps_per_update": "x"},
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=next(iter(keywords))):
             TrajectoryBuffer(TrajectoryOptions(num_envs=NUM_ENVS, obs_shape=(2,), **keywords))

@@ -182,7 +182,9 @@ def test_short_rings_are_told_of() -> None:
         ("gamma", float("nan")), ("pad", "mirror"), ("autoreset_mode", "Disabled"),
         ("autoreset_mode", None), ("reward_clipping", True), ("obs_shape", [84, 84]),
         ("obs_shape", (0,)), ("obs_dtype", np.uint8), ("device", "tpu9"), ("device", "cuda:99"),
-        ("device", 1.5), ("max_episode_steps", 0), ("seed", -1),
+        ("device", 1.5), ("max_episode_steps", 0), ("seed", -1), ("seed", 2**31),
+        ("device", "meta"), ("device", "xpu"), ("obs_dtype", torch.quint8),
+        ("num_envs", 2**62), ("terminal_on_life_loss", "x"), ("replacement", []),
     ],
 )  # fmt: skip
 def test_bad_options_are_named(name: str, value: object) -> None:
