@@ -105,7 +105,7 @@ CULE_AVX2 CULE_INLINE __m256i over_avx2(__m256i pixels, u32 bits, const u8* colo
   return _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(*color)), expand_bits_avx2(bits));
 }
 
-// Loaded from byte 32 - n on: $FF from the byte n on; from byte 64 - n on: up to there.
+// 32 bytes from of + 32 - n on are $FF from byte n on; those from of + 64 - n on, up to byte n.
 struct EdgeBytes {
   u8 of[96];
 };

@@ -120,6 +120,7 @@ class Recorder:
         ended = self._pack() if self._seeds else []
         result = self.env.reset(seed=seeds.astype(np.uint32))
         self._segments += ended
+        self._num_packed = sum(segment.num_episodes for segment in self._segments)
         self._header_bytes = header_bytes
         self._seeds = tuple(seeds.tolist())
         num_envs = self.env.num_envs
@@ -207,8 +208,7 @@ class Recorder:
     def _check_room(self) -> None:
         """Refuse a step after which the file could not be read again."""
         num_envs = len(self._seeds)
-        packed = sum(segment.num_episodes for segment in self._segments)
-        num_episodes = packed + len(self._episodes)
+        num_episodes = self._num_packed + len(self._episodes)
         if (self._num_steps + 1) * num_envs > MAX_DATASET_STEPS:
             what = f"{self._num_steps * num_envs} steps since the last reset with a seed"
             most = MAX_DATASET_STEPS

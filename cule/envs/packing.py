@@ -58,8 +58,7 @@ def unpack_states(packed: Sequence[bytes], state_size: int | None = None) -> NDA
         uint8 ``[n, state_size]``.
 
     Raises:
-        InvalidStateError: An entry is damaged, has another size, or there are more than
-            512 MB.
+        InvalidStateError: An entry is damaged or has another size, or they exceed 512 MB.
         InvalidArgumentError: There is none.
         MissingPackageError: This Python was built without lzma.
     """

@@ -157,7 +157,7 @@ def as_states(states: object, count: int, state_size: int, config: EnvOptions) -
         if rows.ndim == 2 and rows.shape[1] != state_size:
             check_saved_options(rows, config)
         if rows.ndim == 2 and len(rows) == 1:
-            array = np.repeat(rows, count, axis=0)
+            array = np.broadcast_to(rows, (count, rows.shape[1]))
     return np.array(as_array("states", array, "uint8", (count, state_size)), order="C")
 
 
