@@ -150,10 +150,6 @@ void Batch::fill_cache(Interruption* interruption) {
   }
 }
 
-void Batch::check_faults() {
-  for (EnvSlot& u : slots_) check_fault(u.state().env, u.setup().game->spec().game_id);
-}
-
 // Runs a task for every environment. If one throws, those of the mask have to be reset.
 void Batch::run_or_forget(const u8* mask, const ThreadPool::Task& task,
                           Interruption* interruption) {
@@ -181,10 +177,11 @@ void Batch::reset(const u8* mask, const i64* seeds, const Outputs& out,
   if (options_.cached_resets) fill_cache(interruption);
   const auto reset_one = [&](i32 i, i32 worker) {
     if (mask == nullptr || mask[i]) reset_slot(i, seeds[i], workspaces_[size_t(worker)]);
+    EnvSlot& slot = slots_[size_t(i)];
+    check_fault(slot.state().env, slot.setup().game->spec().game_id);
     write_results(i, out, size_t(i));
   };
   run_or_forget(mask, reset_one, interruption);
-  check_faults();
 }
 
 void Batch::advance(i32 i, const Command* commands, u8* final_obs, i32* final_ints,

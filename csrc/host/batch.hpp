@@ -126,7 +126,6 @@ class Batch {
   size_t run_snapshots(size_t n, const std::function<bool(i32, size_t, Workspace&)>& task);
   void fill_cache(Interruption* interruption);
   void run_or_forget(const u8* mask, const ThreadPool::Task& task, Interruption* interruption);
-  void check_faults();
   template <class Work>
   void finish_after(i32 i, Work work) {
     std::exception_ptr error;

@@ -5,9 +5,9 @@
 // cache; then it helps the others. post() queues single items for the threads alone (asynchronous
 // stepping). Not both at once.
 //
-// What a task throws in run() is thrown to its caller, once every thread has left the loop. So is
-// Interrupted, from the frames of a run() that was given an Interruption; stop() interrupts posted
-// items.
+// What a task throws in run() ends the loop early, and is thrown to its caller once every thread
+// has left. So is Interrupted, from the frames of a run() that was given an Interruption; stop()
+// interrupts posted items.
 #pragma once
 
 #include <atomic>
@@ -153,6 +153,7 @@ class ThreadPool {
         } catch (...) {
           const std::lock_guard<std::mutex> lock(mutex_);
           if (!error_) error_ = std::current_exception();
+          for (Share& other : shares_) other.next = other.end;
         }
       }
     }

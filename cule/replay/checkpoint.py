@@ -6,6 +6,8 @@ A file holds a kind (the class), a description (options, as text) and tensors.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import cast
 
 import torch
@@ -17,10 +19,8 @@ from cule.tensor_files import load_tensors, save_tensors
 FORMAT = 2
 
 #: Tensors that count steps, blocks or transitions, and what none of them reaches.
-_COUNTS = frozenset(
-    ("head", "final_count", "position", "order_head", "published", "next", "headers", "known")
-)
-_MAX_COUNT = 2**62
+_COUNTS = frozenset(("head", "final_count", "position", "order_head", "published", "next", "known"))
+MAX_COUNT = 2**62
 
 State = dict[str, object]
 
@@ -31,9 +31,16 @@ def make_state(kind: str, description: dict[str, str], tensors: dict[str, Tensor
 
 
 def restore_state(
-    state: State, kind: str, description: dict[str, str], tensors: dict[str, Tensor]
+    state: State,
+    kind: str,
+    description: dict[str, str],
+    tensors: dict[str, Tensor],
+    most: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
-    """Copy the tensors of a state into those of a buffer; CheckpointError: nothing was copied."""
+    """Copy the tensors of a state into those of a buffer; CheckpointError: nothing was copied.
+
+    Values of the tensors named in `most` are in 0..most.
+    """
     if not isinstance(state, dict) or state.get("format") != FORMAT or state.get("kind") != kind:
         raise CheckpointError(f"this is no saved {kind} of format {FORMAT}")
     saved, held = state.get("description"), state.get("tensors")
@@ -54,8 +61,9 @@ def restore_state(
                 f"the saved {shown(name)} is {source.dtype} {tuple(source.shape)}; it must be "
                 f"{target.dtype} {tuple(target.shape)}, as in this buffer"
             )
-        is_count = name in _COUNTS and bool(((source < -1) | (source >= _MAX_COUNT)).any())
-        if is_count or (name == "num_live" and bool((source < 0).any())):
+        is_count = name in _COUNTS and bool(((source < -1) | (source >= MAX_COUNT)).any())
+        is_outside = name in most and bool(((source < 0) | (source > most[name])).any())
+        if is_count or is_outside:
             raise CheckpointError(f"the saved {shown(name)} is {shown(source.tolist())}")
     for name, target in tensors.items():
         target.copy_(held[name])

@@ -10,6 +10,7 @@ import torch
 from cule.device import free_device_bytes
 from cule.errors import CapacityError, InvalidArgumentError, shown
 from cule.files import format_bytes
+from cule.replay.options import StorageOptions, check_int
 
 UNITS_BYTES = {f"{prefix}B": 10 ** (3 * k) for k, prefix in enumerate(("", "K", "M", "G", "T"))} | {
     f"{prefix}IB": 2 ** (10 * k) for k, prefix in enumerate("KMGT", 1)
@@ -19,6 +20,12 @@ ALLOWED = (
     "it must be a number of transitions (an int of at least 1), bytes such as '40GB' or "
     "'512MiB', or a fraction of the free memory above 0 and up to 1.0 (a float)"
 )
+
+#: Transitions of a batch, above which its size is compared with the free memory.
+_LARGE_BATCH = 2**16
+
+#: Bytes of a sampled transition besides its observations, at least.
+_TRANSITION_BYTES = 64
 
 #: Bytes of a buffer by part, as an increasing function of its size.
 BytesOf = Callable[[int], dict[str, int]]
@@ -71,6 +78,27 @@ def plan_size(
             f"{format_bytes(free)} free, which would hold {fitting:,} transitions"
         )
     return size
+
+
+def check_batch_size(batch_size: object, options: StorageOptions) -> None:
+    """Raise InvalidArgumentError unless a batch is of at least 1 transition and fits into memory.
+
+    Raises:
+        InvalidArgumentError: batch_size is not a positive int.
+        CapacityError: It needs more memory than is free.
+    """
+    check_int("batch_size", batch_size, 1)
+    assert isinstance(batch_size, int)
+    if batch_size <= _LARGE_BATCH:
+        return
+    frame_bytes = torch.Size(options.obs_shape).numel() * options.obs_dtype.itemsize
+    wanted = batch_size * (2 * options.stack * frame_bytes + _TRANSITION_BYTES)
+    free = free_device_bytes(options.device)
+    if wanted > free:
+        raise CapacityError(
+            f"batch_size is {batch_size:,}, which needs {format_bytes(wanted)}; {options.device} "
+            f"has {format_bytes(free)} free"
+        )
 
 
 def largest_size(budget_bytes: int, bytes_of: BytesOf) -> int:

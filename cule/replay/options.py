@@ -36,13 +36,13 @@ def check_options(options: object, kind: type) -> None:
         )
 
 
-def check_int(name: str, value: object, lowest: int) -> None:
-    """Raise InvalidArgumentError unless `value` is an int from `lowest` to `INT_MAX`."""
+def check_int(name: str, value: object, lowest: int, highest: int = INT_MAX) -> None:
+    """Raise InvalidArgumentError unless `value` is an int from `lowest` to `highest`."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
     allowed = f"an int of at least {lowest}"
-    if is_int and value > INT_MAX:  # type: ignore[operator]
-        allowed = f"an int from {lowest} to {INT_MAX}"
-    check(name, value, is_int and lowest <= value <= INT_MAX, allowed)  # type: ignore[operator]
+    if is_int and value > highest:  # type: ignore[operator]
+        allowed = f"an int from {lowest} to {highest}"
+    check(name, value, is_int and lowest <= value <= highest, allowed)  # type: ignore[operator]
 
 
 def check_range(name: str, value: object, lowest: float, highest: float) -> None:

@@ -192,6 +192,7 @@ class PrioritizedReplay(UniformReplay):
 
         Raises:
             InvalidArgumentError: batch_size is not a positive int, or beta is not in 0 ... 1.
+            CapacityError: The batch does not fit into the free memory.
             NotReadyError: There is nothing to sample yet.
         """
         self._check_batch_size(batch_size)

@@ -12,7 +12,8 @@ from torch import Tensor
 from cule.errors import DisconnectedError, NotReadyError
 from cule.replay import native
 from cule.replay.checkpoint import load_state, make_state, restore_state
-from cule.replay.options import SharedOptions, check_int, check_options, check_range
+from cule.replay.memory import check_batch_size
+from cule.replay.options import SharedOptions, check_options, check_range
 from cule.replay.priority_sums import Priorities
 from cule.replay.shared_memory import (
     CLOSED,
@@ -192,10 +193,11 @@ class SharedPrioritizedReplay:
 
         Raises:
             InvalidArgumentError: batch_size is not a positive int, or beta is not in 0 ... 1.
+            CapacityError: The batch does not fit into the free memory.
             NotReadyError: No writer has published a block yet.
             DisconnectedError: The buffer has been closed.
         """
-        check_int("batch_size", batch_size, 1)
+        check_batch_size(batch_size, self.options)
         beta = self.options.beta if beta is None else beta
         check_range("beta", beta, 0.0, 1.0)
         self.poll()
@@ -295,7 +297,8 @@ class SharedPrioritizedReplay:
             raise NotReadyError("load must come before writers join; some have joined")
         state = load_state(path)
         with self._shared.locks.held(INDEX_BYTE):
-            restore_state(state, type(self).__name__, self._description(), self._tensors())
+            most = self._shared.most_of_file()
+            restore_state(state, type(self).__name__, self._description(), self._tensors(), most)
             self._priorities.sums.rebuild()
             # Blocks that were in WRITING when the file was saved have no writer.
             headers = self._shared.headers

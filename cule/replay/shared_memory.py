@@ -35,6 +35,7 @@ from torch import Tensor
 
 from cule.errors import DisconnectedError
 from cule.replay.byte_locks import ByteLocks
+from cule.replay.checkpoint import MAX_COUNT
 from cule.replay.memory import plan_size
 from cule.replay.options import SharedOptions
 from cule.replay.transitions import Cells
@@ -153,6 +154,12 @@ class SharedMemory:
             raise DisconnectedError("the learner has closed the buffer")
         if not self.locks.is_held_elsewhere(LEARNER_BYTE):
             raise DisconnectedError("the learner has ended without closing the buffer")
+
+    def most_of_file(self) -> dict[str, Tensor]:
+        """The largest values of saved headers and of numbers of live cells."""
+        live, last_writer = self.block_cells, self.handle.options.num_writers - 1
+        header = (PUBLISHED, MAX_COUNT, last_writer, MAX_COUNT, live, live)
+        return {"headers": torch.tensor(header), "num_live": torch.tensor(live)}
 
     def is_alive(self, writer: int) -> bool:
         """Whether another object of this or another process is this writer."""

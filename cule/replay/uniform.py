@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError, NotReadyError, ShortReplayWarning, shown, warn
-from cule.replay.memory import plan_size, report
-from cule.replay.options import ReplayOptions, check_int, check_options
+from cule.replay.memory import check_batch_size, plan_size, report
+from cule.replay.options import ReplayOptions, check_options
 from cule.replay.permutation import permuted
 from cule.replay.ring import RingBuffer, ring_bytes
 from cule.replay.steps import (
@@ -254,6 +254,7 @@ class UniformReplay(RingBuffer):
         Raises:
             InvalidArgumentError: batch_size is not a positive int, or exceeds `num_valid` without
                 replacement.
+            CapacityError: The batch does not fit into the free memory.
             NotReadyError: There is nothing to sample yet.
         """
         self._check_batch_size(batch_size)
@@ -284,7 +285,7 @@ class UniformReplay(RingBuffer):
         return self._gather(checked)
 
     def _check_batch_size(self, batch_size: object) -> None:
-        check_int("batch_size", batch_size, 1)
+        check_batch_size(batch_size, self.options)
         if self.num_valid == 0:
             raise NotReadyError(
                 f"nothing to sample yet: head is {self.head}, and a transition needs "

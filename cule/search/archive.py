@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cule.envs.checks import Array, as_array, as_int, to_numpy
+from cule.envs.errors import ArgumentTypeError
 from cule.envs.packing import pack_states, unpack_states
 from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError, shown
 from cule.files import replace_file
 from cule.reading import read_arrays
 from cule.search.cells import as_cells
+from cule.search.rollouts import check_env
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +91,7 @@ class Archive:
             max_cells: Cells that it holds at most; at 3 KB each a million takes 3 GB. The actions
                 of ways that were replaced stay as well, because others may go on from them.
         """
+        check_env(env)
         self._env = env
         self.max_cells = as_int("max_cells", max_cells, 1)
         self._rows: dict[bytes, int] = {}
@@ -261,6 +264,11 @@ class Archive:
         Raises:
             InvalidArgumentError: The archive is empty, or `count` is not positive.
         """
+        if not isinstance(rng, np.random.Generator):
+            raise ArgumentTypeError(
+                f"rng is {shown(rng)}; it must be a numpy.random.Generator, such as "
+                "numpy.random.default_rng(0)"
+            )
         if not len(self):
             raise InvalidArgumentError("choose() from an empty archive; add() the start first")
         weights = 1 / np.sqrt(self._visits[: len(self)] + 1)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cule.envs.checks import Array, as_float, as_int, to_numpy
+from cule.envs.errors import ArgumentTypeError
 from cule.envs.multi_agent import MultiAgentVectorEnv
 from cule.envs.requests import as_states
-from cule.errors import InvalidArgumentError
+from cule.envs.single_agent import AtariVectorEnv
+from cule.errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from cule.envs.single_agent import AtariVectorEnv
 
 
 class Rollouts(NamedTuple):
@@ -46,17 +46,17 @@ class RandomActions:
             env: Whose actions; discrete ones.
             mean_repeat: Steps for which an action is held, on average: after each step another
                 one is drawn with probability ``1 / mean_repeat``. Go-Explore has 20.
-            seed: Of the generator; by default a random one.
+            seed: Of the generator, 0 or more; by default a random one.
 
         Raises:
             InvalidArgumentError: `env` has continuous actions or several players, or a value is
                 out of range.
         """
-        _check_single(env)
+        check_env(env)
         if env.config.continuous:
             raise InvalidArgumentError("env has continuous actions; random ones are discrete")
         self._change = 1 / as_float("mean_repeat", mean_repeat, 1, 1e6)
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(None if seed is None else as_int("seed", seed, 0))
         self._num_actions = len(env.action_set)
         self._actions = self._draw(env.num_envs)
 
@@ -87,6 +87,7 @@ def branch(env: AtariVectorEnv, states: Array) -> NDArray[np.int64]:
         InvalidArgumentError: N is not a multiple of S.
         InvalidStateError: A snapshot is damaged or does not fit; nothing has changed.
     """
+    check_env(env)
     given = to_numpy(states)
     count = len(given) if getattr(given, "ndim", 0) == 2 else 0
     if not count or env.num_envs % count:
@@ -124,7 +125,12 @@ def rollout(
     Raises:
         InvalidArgumentError: `env` has several players, or a value is out of range.
     """
-    _check_single(env)
+    check_env(env)
+    if not callable(policy):
+        raise ArgumentTypeError(
+            f"policy is {shown(policy)}; it must be a function of observations, such as "
+            "RandomActions(env)"
+        )
     count = as_int("steps", steps, 1)
     gamma = as_float("discount", discount, 0, 1)
     if obs is None:
@@ -147,6 +153,9 @@ def rollout(
     return Rollouts(returns, length, ended, cut)
 
 
-def _check_single(env: AtariVectorEnv) -> None:
+def check_env(env: object) -> None:
+    """Raise InvalidArgumentError unless this is an `AtariVectorEnv`."""
     if isinstance(env, MultiAgentVectorEnv):
         raise InvalidArgumentError(f"env has {env.num_players} players; it must have one")
+    if not isinstance(env, AtariVectorEnv):
+        raise ArgumentTypeError(f"env is {shown(env)}; it must be an AtariVectorEnv")

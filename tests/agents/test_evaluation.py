@@ -51,6 +51,12 @@ class Countdown(Catch):
         )
 
 
+def test_numbers_of_episodes_that_are_refused() -> None:
+    for episodes in (9, 10**7 + 1, 10**11, True, 1e6):
+        with pytest.raises(InvalidArgumentError, match=f"episodes is {episodes}"):
+            evaluate(small_learner("ppo"), episodes=episodes, env=Countdown(4))  # type: ignore[arg-type]
+
+
 def test_every_console_gives_its_first_episodes() -> None:
     agent = small_learner("ppo")
     result = evaluate(agent, episodes=12, env=Countdown(4))

@@ -375,6 +375,7 @@ def test_opponents_that_do_not_fit(
     fails(["eval", str(tmp_path / "single.pt"), "--versus", "random"], "it must be 2 or 4")
     fails(["eval", str(trained), "--versus", "random", "--num-envs", "3"], "it must be even")
     fails(["eval", str(trained), "--versus", "random", "--episodes", "3"], "episodes is 3")
+    fails(["eval", str(trained), "--episodes", "99999999999"], "episodes is 99999999999")
     fails(["eval", str(trained), "--versus", "random", "--num-envs", "-2"], "num_envs is -2")
     fails(["eval", str(trained), "--versus", "random", "--rom-path", "none.bin"], "none.bin")
     fails([*with_opponent, str(trained), "--cuda-graphs"], "cuda_graphs is True")

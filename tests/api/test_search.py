@@ -262,6 +262,15 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
     with pytest.raises(cule.InvalidArgumentError, match=r"rows has shape \(2,\)"):
         archive.actions([0, 1])  # type: ignore[arg-type]
     assert Archive(env).cells.shape == (0, 0)
+    with pytest.raises(cule.InvalidArgumentError, match="env is 5; it must be an AtariVectorEnv"):
+        Archive(5)  # type: ignore[arg-type]
+    visits = archive.visits.tolist()
+    for rng in (None, 3, np.random):
+        with pytest.raises(
+            cule.InvalidArgumentError, match=r"it must be a numpy\.random\.Generator"
+        ):
+            archive.choose(2, rng)  # type: ignore[arg-type]
+    assert archive.visits.tolist() == visits
 
 
 # --- Cells ------------------------------------------------------------------------------------------
@@ -370,6 +379,16 @@ def test_bad_input_of_branches_and_rollouts(make_env: MakeEnv) -> None:
     for keywords in ({"steps": 0}, {"steps": 1, "discount": 1.5}):
         with pytest.raises(cule.InvalidArgumentError, match=r"is 0|is 1\.5"):
             rollout(env, policy=policy, **keywords)
+    for wrong in (None, 5, env.unwrapped.action_space):
+        for call in (RandomActions, lambda e: rollout(e, 1, policy), lambda e: branch(e, states)):
+            with pytest.raises(TypeError, match="it must be an AtariVectorEnv") as error:
+                call(wrong)
+            assert isinstance(error.value, cule.CuleError)
+    with pytest.raises(cule.InvalidArgumentError, match="policy is None; it must be a function"):
+        rollout(env, 3, None)  # type: ignore[arg-type]
+    for seed in (-1, 0.5, "a", 2**31):
+        with pytest.raises(cule.InvalidArgumentError, match="seed is"):
+            RandomActions(env, seed=seed)  # type: ignore[arg-type]
     with pytest.raises(cule.InvalidArgumentError, match=r"mean_repeat is 0\.5"):
         RandomActions(env, mean_repeat=0.5)
     with pytest.raises(cule.InvalidArgumentError, match="continuous"):

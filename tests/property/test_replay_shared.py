@@ -29,6 +29,7 @@ from cule.replay import (
     byte_locks,
 )
 from cule.replay.byte_locks import ByteLocks
+from cule.tensor_files import load_tensors, save_tensors
 from tests.support.cases import long_except
 from tests.support.replay_model import ListReplay, RandomEpisodes
 
@@ -412,6 +413,41 @@ def test_save_and_load(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="block_size"):
             third.load(path)
         assert third.num_valid == 0
+
+
+def test_files_with_damaged_headers_are_refused(tmp_path: Path) -> None:
+    options = SharedOptions(
+        capacity=40, obs_shape=(FEATURES,), obs_dtype=torch.int64, stack=1, block_size=8
+    )
+    rng = np.random.default_rng(0)
+    path, forged = tmp_path / "shared.replay", tmp_path / "forged.replay"
+    with SharedPrioritizedReplay(options) as replay:
+        with ReplayWriter(replay.handle(), 0) as writer:
+            writer.start(make_step(rng, 0).frame)
+            for serial in range(1, 40):
+                writer.append([serial], make_step(rng, serial))
+        replay.save(path)
+    state: Any = load_tensors(path)
+    tensors = state["tensors"]
+    columns = range(tensors["headers"].shape[1])
+    wrong: list[tuple[str, tuple[int, ...], int]]
+    wrong = [("headers", (0, k), value) for k in columns for value in (-1, 2**62 + 1, -(2**63))]
+    # A state, a writer, and live cells that there are not.
+    wrong += [("headers", (0, k), value) for k, value in ((0, 3), (2, 1), (2, 5), (4, 99), (5, 99))]
+    wrong += [("num_live", (0,), value) for value in (-1, 99)]
+    for name, place, value in wrong:
+        damaged = tensors[name].clone()
+        damaged[place] = value
+        save_tensors(forged, {**state, "tensors": {**tensors, name: damaged}})
+        with SharedPrioritizedReplay(options) as other:
+            with pytest.raises(CheckpointError, match=f"the saved '{name}' is"):
+                other.load(forged)
+            other.load(path)
+            assert other.writers() == [(False, 39)]
+            with ReplayWriter(other.handle(), 0) as writer:
+                writer.start(make_step(rng, 0).frame)
+                writer.append([1], make_step(rng, 1))
+            assert other.sample(8).ids.shape == (8,)
 
 
 def test_other_systems_have_no_locks(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'tests' / 'shim'}"]
-FLAGS = ["-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-std=c++17", "-pthread", "-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
 
 
 def run_program(name: str, folder: Path, *flags: str) -> str:
@@ -35,6 +35,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
     [
         "cache_switching",  # which frame the line cache compares with, and when it rests
         "cache_trial",  # whether the line cache is used where nothing is drawn
+        "thread_pool",  # what a task throws ends the loop
         # runs of scanlines of players, missiles and ball, and pictures of each alone
         pytest.param("sprites", marks=pytest.mark.long),
         # the area resize by warps, and the plain one

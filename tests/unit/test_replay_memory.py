@@ -65,6 +65,25 @@ def test_n_step_numbers_of_the_specification() -> None:
     assert result.discounts.item() == 0
 
 
+@pytest.mark.parametrize("kind", [UniformReplay, PrioritizedReplay])
+def test_batches_that_do_not_fit_are_refused(
+    kind: type[UniformReplay], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = PrioritizedOptions if kind is PrioritizedReplay else ReplayOptions
+    replay = kind(options(**SMALL))  # type: ignore[arg-type]
+    fill(replay, 9)
+    monkeypatch.setattr("cule.replay.memory.free_device_bytes", lambda device: 5_000_000)
+    state = replay.generator.get_state()
+    with pytest.raises(
+        CapacityError, match=r"batch_size is 2,147,483,647, which needs .* 5 MB free"
+    ):
+        replay.sample(2**31 - 1)
+    with pytest.raises(InvalidArgumentError, match="batch_size is 2147483648"):
+        replay.sample(2**31)
+    assert torch.equal(replay.generator.get_state(), state)
+    assert replay.sample(50_000).ids.shape == (50_000,)
+
+
 @pytest.mark.parametrize(("clipping", "wanted"), [("none", 5.0), ("clip", 1.0), ("sign", 1.0)])
 def test_reward_clipping(clipping: str, wanted: float) -> None:
     replay = UniformReplay(

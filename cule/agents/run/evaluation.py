@@ -46,8 +46,8 @@ from cule.replay.options import check_int
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
 
-#: Fewest episodes of an evaluation.
-MIN_EPISODES = 10
+#: Fewest and most episodes of an evaluation.
+MIN_EPISODES, MAX_EPISODES = 10, 10_000_000
 
 #: Steps after which the host learns which environments have finished: a GPU is waited for.
 _STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 32}
@@ -173,8 +173,8 @@ def evaluate(
         Scores and lengths of the episodes.
 
     Raises:
-        InvalidArgumentError: Too few episodes, a negative seed, or a protocol that is unknown or
-            does not fit the agent.
+        InvalidArgumentError: Too few or too many episodes, a negative seed, or a protocol that is
+            unknown or does not fit the agent.
     """
     check_request(episodes, protocol)
     check_int("seed", seed, 0)
@@ -209,7 +209,7 @@ def _game_of(config: AgentConfig) -> str:
 
 def check_request(episodes: int, protocol: str) -> None:
     """Check arguments of `evaluate`."""
-    check_int("episodes", episodes, MIN_EPISODES)
+    check_int("episodes", episodes, MIN_EPISODES, MAX_EPISODES)
     if protocol not in PROTOCOLS:
         raise InvalidArgumentError(
             f"protocol is {shown(protocol)}; it must be one of {', '.join(PROTOCOLS)}"
