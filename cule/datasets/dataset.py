@@ -187,6 +187,7 @@ class Dataset:
 
         Raises:
             InvalidArgumentError: A value outside its range; otherwise as `replay`.
+            CapacityError: From the first batch: the window does not fit into the free memory.
         """
         size = as_int("batch_size", batch_size, 1, MAX_STEPS)
         room = as_int("window", window, size, MAX_STEPS)
@@ -199,7 +200,7 @@ class Dataset:
             )
         steps = self.replay(num_envs=num_envs, **(options | {"output": "numpy"}))
         rows = min(num_envs, max(map(len, (s.seeds for s in self._log.segments)), default=1))
-        batches = shuffled(steps, rows, size, room, start)
+        batches = shuffled(steps, rows, size, min(room, len(self)), start)
         return batches if kind == "numpy" else as_tensors(batches)
 
 

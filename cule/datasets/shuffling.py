@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.datasets.playback import ReplayStep
+from cule.device import free_host_bytes
 from cule.envs.checks import Array
+from cule.errors import CapacityError
+from cule.files import format_bytes
 
 
 class Transitions(NamedTuple):
@@ -52,6 +56,12 @@ class _Window:
 
     def add(self, rows: tuple[NDArray[np.generic], ...]) -> None:
         if not self._columns:
+            wanted = self._capacity * sum(r.itemsize * math.prod(r.shape[1:]) for r in rows)
+            if wanted > (free := free_host_bytes()):
+                raise CapacityError(
+                    f"a window of {self._capacity:,} transitions needs {format_bytes(wanted)}; "
+                    f"{format_bytes(free)} are free"
+                )
             self._columns = tuple(np.empty((self._capacity, *r.shape[1:]), r.dtype) for r in rows)
         stop = self.size + len(rows[0])
         for column, row in zip(self._columns, rows, strict=True):

@@ -269,6 +269,21 @@ def test_tensors_equal_arrays(make_env: MakeEnv, tmp_path: Path) -> None:
         dataset.transitions(8, window=4)
 
 
+def test_a_window_is_no_larger_than_the_dataset(
+    make_env: MakeEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(make_env(**SHORT), tmp_path / "x.cule", steps=20)
+    dataset = open_dataset(tmp_path / "x.cule")
+    whole = dataset.transitions(8, window=len(dataset), obs_type="ram")
+    widest = dataset.transitions(8, window=2**28, obs_type="ram")
+    for one, other in zip(whole, widest, strict=True):
+        for mine, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    monkeypatch.setattr("cule.datasets.shuffling.free_host_bytes", lambda: 10_000)
+    with pytest.raises(cule.CapacityError, match=r"a window of .* needs .*; .* are free"):
+        next(dataset.transitions(8, window=2**28))
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
