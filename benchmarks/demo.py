@@ -1,106 +1,64 @@
 """The demonstration of `make demo`: batched stepping of eight games, compared with ale-py.
 
-Prints the emulated frames per second of cule, ale-py and, if installed, EnvPool for each game,
-measured in interleaved rounds, and writes a picture of the environments. Fails if cule and ale-py
-return different observations, rewards or flags at any step.
+`cule bench` with few environments: emulated frames per second of cule, ale-py and, if installed,
+EnvPool for each game, measured in interleaved rounds. It fails if cule and ale-py return different
+observations, rewards or flags at any step. Then some steps of all games in one batch, and a picture
+of the environments, a column for each game.
 """
 
 from __future__ import annotations
 
-import statistics
+import shutil
+import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cule.bench import (
-    DEFAULT_GAMES,
-    DifferentResultsError,
-    Engine,
-    RoundOptions,
-    compare_engines,
-    unavailable_reason,
-    versions,
-)
-from cule.bench.machine import num_cpus
+import cule
+from cule.bench import DEFAULT_GAMES
 from cule.envs.png import encode_png
 
 NUM_ENVS = 4
-ROUND_STEPS = 20
-ROUNDS = 3
-SHOWN_ENVS = 4
-PICTURE = Path("build", "demo", "environments.png")
+BENCH = (
+    f"bench --engines cule-cpu,ale,envpool --load emulation --num-envs {NUM_ENVS} --rounds 3 "
+    "--round-steps 20 --seconds 0 --minutes 0 --no-memory --out"
+)
+
+#: Steps before the picture.
+SHOWN_STEPS = 68
+FOLDER = Path("build", "demo")
 
 
-def mosaic(columns: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """One column per game, uint8 ``[environments, H, 160, 3]``, one row per environment."""
-    height = max(screens.shape[1] for screens in columns)
-    filled = [
-        np.pad(screens, ((0, 0), (0, height - screens.shape[1]), (0, 0), (0, 0)))
-        for screens in columns
-    ]
-    return np.hstack([np.vstack(list(screens)) for screens in filled])
-
-
-def row(label: str, rates: list[float], ratios: list[float]) -> str:
-    """A row of the table."""
-    cells = [f"{rate:,.0f}" for rate in rates] + [f"{ratio:.2f}x" for ratio in ratios]
-    return f"{label:<18}" + "".join(f"{cell:>12}" for cell in cells)
-
-
-def medians(rows: list[list[float]]) -> list[float]:
-    """The median of each column."""
-    return [statistics.median(column) for column in zip(*rows, strict=True)]
+def picture() -> bytes:
+    """A PNG file: screens of a batch of all games under random play."""
+    pairs = [(game, NUM_ENVS) for game in DEFAULT_GAMES]
+    env = cule.AtariVectorEnv(
+        pairs, NUM_ENVS * len(pairs), full_action_space=True, render_mode="rgb_array"
+    )
+    with env:
+        env.reset(seed=0)
+        rng = np.random.default_rng(0)
+        for _ in range(SHOWN_STEPS):
+            env.step(rng.integers(len(env.action_set), size=env.num_envs))
+        screens = env.render()
+    assert screens is not None
+    height = max(map(len, screens))
+    filled = [np.pad(screen, ((0, height - len(screen)), (0, 0), (0, 0))) for screen in screens]
+    columns = [np.vstack(filled[k : k + NUM_ENVS]) for k in range(0, len(filled), NUM_ENVS)]
+    return encode_png(np.hstack(columns))
 
 
 def main() -> int:
     """Run the demonstration; return the exit status."""
-    threads = num_cpus()
-    names = [name for name in ("cule-cpu", "ale", "envpool") if unavailable_reason(name) is None]
-    about = ", ".join(f"{name} {version}" for name, version in versions().items())
-    print(f"{about}: {NUM_ENVS} environments per game, {threads} threads, frame skip 4, 84x84x4")
-    print("emulated frames per second, medians of interleaved rounds\n")
-    heads = [*names, *(f"/ {name}" for name in names[1:])]
-    print(f"{'game':<18}" + "".join(f"{head:>12}" for head in heads))
-
-    start = time.perf_counter()
-    pictures: list[NDArray[np.uint8]] = []
-    all_rates: list[list[float]] = []
-    all_ratios: list[list[float]] = []
-    compared = 0
-
-    def keep_screens(engines: dict[str, Engine]) -> None:
-        pictures.append(engines["cule-cpu"].env.screens("rgb", np.arange(SHOWN_ENVS)))
-
-    rounds = RoundOptions(
-        num_envs=NUM_ENVS, threads=threads, round_steps=ROUND_STEPS, rounds=ROUNDS
-    )
-    for game in DEFAULT_GAMES:
-        try:
-            result = compare_engines(game, names, rounds, keep_screens)
-        except DifferentResultsError as error:
-            print(f"NOT EQUAL to ale-py: {error}", file=sys.stderr)
-            return 1
-        rates = [result.rate(name) for name in names]
-        ratios = [statistics.median(result.ratios("cule-cpu", name)) for name in names[1:]]
-        all_rates.append(rates)
-        all_ratios.append(ratios)
-        compared += result.compared_steps * NUM_ENVS
-        print(row(game, rates, ratios), flush=True)
-
-    print(row("median", medians(all_rates), medians(all_ratios)))
-    if compared:
-        print(
-            f"\nequal to ale-py: observations, rewards, terminated and truncated of {compared:,} "
-            "environment steps, and the observations of the resets before them"
-        )
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_bytes(encode_png(mosaic(pictures)))
-    print(f"final frames of {SHOWN_ENVS} environments per game: {PICTURE.resolve()}")
-    print(f"{time.perf_counter() - start:.0f} s")
-    return 0
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    command = [sys.executable, "-m", "cule.cli", *BENCH.split(), str(FOLDER)]
+    status = subprocess.run(command).returncode
+    if status == 0:
+        path = FOLDER / "environments.png"
+        path.write_bytes(picture())
+        print(f"frames of {NUM_ENVS} environments per game: {path.resolve()}")
+    return status
 
 
 if __name__ == "__main__":

@@ -168,7 +168,6 @@ def compare_engines(
     game: str,
     names: Sequence[str],
     options: RoundOptions,
-    at_end: Callable[[dict[str, Engine]], None] | None = None,
 ) -> Comparison:
     """Step one game in several engines in interleaved rounds.
 
@@ -176,7 +175,6 @@ def compare_engines(
         game: Name of the game.
         names: Engines; those that cannot play this game are named in `Comparison.absent`.
         options: Sizes, and what chooses the actions.
-        at_end: Called with the engines before they are closed.
 
     Raises:
         DifferentResultsError: Engines that must agree returned different arrays.
@@ -234,8 +232,6 @@ def compare_engines(
             result.episode_ends[name] = run.num_ended / (result.steps[name] * num_envs)
             result.utilization[name] = run.meter.mean()
             result.kernels[name] = run.engine.running_kernel()
-        if at_end is not None:
-            at_end(engines)
     return result
 
 
