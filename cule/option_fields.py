@@ -279,6 +279,20 @@ def validate(config: object) -> None:
         object.__setattr__(config, name, option.parse(name, getattr(config, name)))
 
 
+def require(config: object, where: str, /, **needed: object) -> None:
+    """Refuse other values of some options, if `config` has them; `where` says when they are needed.
+
+    Raises:
+        InvalidArgumentError: An option has another value.
+    """
+    for name, value in needed.items():
+        given = getattr(config, name, value)
+        if given != value:
+            raise InvalidArgumentError(
+                f"{name} is {shown(given)}; {where} it must be {shown(value)}"
+            )
+
+
 # Any: the values are checked by the dataclass, whatever they are.
 def config_from(config_class: type[_Config], values: Mapping[str, Any]) -> _Config:
     """Make a config from named values."""

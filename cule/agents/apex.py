@@ -42,7 +42,7 @@ from cule.agents.parts.rollout import count_frames
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import InvalidArgumentError, shown
 from cule.nets import gather_actions, soft_copy
-from cule.option_fields import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive
+from cule.option_fields import Bounds, Fraction, GradNorm, NonNegativeFloat, Positive, require
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
 if TYPE_CHECKING:
@@ -106,11 +106,7 @@ class ApexConfig(DQNConfig):
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
-        if not self.prioritized or self.num_atoms != 1 or self.noisy:
-            raise InvalidArgumentError(
-                f"prioritized is {self.prioritized}, num_atoms {self.num_atoms} and noisy "
-                f"{self.noisy}; in Ape-X they must be True, 1 and False"
-            )
+        require(self, "in Ape-X", prioritized=True, num_atoms=1, noisy=False)
         if self.num_actors and not self.cluster:
             raise InvalidArgumentError(
                 f"num_actors is {self.num_actors} and cluster is empty; actors are those of a Ray "
@@ -122,24 +118,14 @@ class ApexConfig(DQNConfig):
                 f"{self.replay_shards} and batch_size {self.batch_size}; replay_shards must be at "
                 "most num_actors and batch_size"
             )
-        for name, alone in (("replay_shards", 1), ("actor_gpus", 0)):
-            value = getattr(self, name)
-            if not self.cluster and value != alone:
-                raise InvalidArgumentError(f"{name} is {value}; without cluster it must be {alone}")
+        if not self.cluster:
+            require(self, "without cluster", replay_shards=1, actor_gpus=0)
         if self.num_actors:
             self._check_actors()
 
     def _check_actors(self) -> None:
-        for name, value, wanted in (
-            ("overlap", self.overlap, False),
-            ("normalize_obs", self.normalize_obs, False),
-            ("exploration", self.exploration, "ladder"),
-        ):
-            if value != wanted:
-                raise InvalidArgumentError(
-                    f"{name} is {shown(value)} and num_actors {self.num_actors}; with actors it "
-                    f"must be {shown(wanted)}"
-                )
+        where = f"with num_actors {self.num_actors}"
+        require(self, where, overlap=False, normalize_obs=False, exploration="ladder")
         if num_launched() > 1:
             raise InvalidArgumentError(
                 f"num_actors is {self.num_actors} and there are {num_launched()} processes; actors "

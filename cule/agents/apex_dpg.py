@@ -35,6 +35,7 @@ from cule.option_fields import (
     NonNegativeFloat,
     Positive,
     PositiveFloat,
+    require,
 )
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay
 
@@ -111,8 +112,7 @@ class ApexDPGConfig(AgentConfig):
         """Validate the options."""
         super().__post_init__()
         memory.check_learning_starts(self)
-        if self.compile:
-            raise InvalidArgumentError("compile is True; it must be False in Ape-X DPG")
+        require(self, "in Ape-X DPG", compile=False)
 
     @property
     def continuous(self) -> bool:

@@ -32,6 +32,7 @@ from cule.option_fields import (
     NonNegativeFloat,
     Positive,
     PositiveFloat,
+    require,
 )
 from cule.replay import Batch, PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
@@ -186,16 +187,7 @@ class IQNConfig(DQNConfig):
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
-        for name, value in (
-            ("num_atoms", 1),
-            ("noisy", False),
-            ("dueling", False),
-            ("loss", "huber"),
-        ):
-            if getattr(self, name) != value:
-                raise InvalidArgumentError(
-                    f"{name} is {shown(getattr(self, name))}; with IQN it must be {shown(value)}"
-                )
+        require(self, "with IQN", num_atoms=1, noisy=False, dueling=False, loss="huber")
 
 
 class DQN(Learner):

@@ -21,11 +21,10 @@ from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.rollout import ValueScale, in_parts, next_values
 from cule.agents.parts.setup import Network
 from cule.agents.ppo import PPO, PPOConfig, Samples
-from cule.errors import InvalidArgumentError, shown
 from cule.kernels import linear_recurrence
 from cule.nets import OBJECT_TORSOS
 from cule.nets.novelty import CuriousActorCritic, Novelty
-from cule.option_fields import Fraction, NonNegativeFloat, Positive
+from cule.option_fields import Fraction, NonNegativeFloat, Positive, require
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 #: Added to the seed of a run for the weights of the two networks of novelty.
@@ -60,11 +59,7 @@ class RNDPPOConfig(PPOConfig):
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
-        for name in ("continuous", "normalize_values"):
-            if getattr(self, name):
-                raise InvalidArgumentError(
-                    f"{name} is {shown(getattr(self, name))}; with ppo-rnd it must be False"
-                )
+        require(self, "with ppo-rnd", continuous=False, normalize_values=False)
 
 
 class RNDPPO(PPO):

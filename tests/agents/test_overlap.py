@@ -156,7 +156,7 @@ def test_what_is_owed_waits_for_a_new_memory(name: str, tmp_path: Path) -> None:
 
 
 def test_actors_of_a_cluster_overlap_anyway() -> None:
-    with pytest.raises(InvalidArgumentError, match="overlap is True and num_actors 2"):
+    with pytest.raises(InvalidArgumentError, match="overlap is True; with num_actors 2"):
         ApexConfig(num_actors=2, cluster="local", overlap=True)
 
 

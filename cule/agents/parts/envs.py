@@ -17,7 +17,7 @@ from cule.agents.parts.config import AgentConfig
 from cule.envs import AtariVectorEnv, EnvOptions, FrameStep
 from cule.envs.options import IMAGE_OPTIONS, GameOptions
 from cule.errors import InvalidArgumentError, shown
-from cule.option_fields import init_fields
+from cule.option_fields import init_fields, require
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 if TYPE_CHECKING:
@@ -106,13 +106,8 @@ def make_games(config: AgentConfig, seats: int) -> MultiAgentVectorEnv:
             f"num_envs is {config.num_envs}; with num_players {config.num_players} it counts seats "
             f"and must be a multiple of {seats}"
         )
-    single = {"continuous": False, "rules": "", "obs_type": "image"}
-    for name, value in single.items():
-        if getattr(config, name) != value:
-            raise InvalidArgumentError(
-                f"{name} is {shown(getattr(config, name))}; with num_players {config.num_players} "
-                f"it must be {shown(value)}"
-            )
+    where = f"with num_players {config.num_players}"
+    require(config, where, continuous=False, rules="", obs_type="image")
     if "," in config.game:
         raise InvalidArgumentError(
             f"game is {shown(config.game)}; with num_players {config.num_players} it must be one "

@@ -18,8 +18,9 @@ from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.rollout import next_values
 from cule.agents.parts.setup import Network
-from cule.errors import InvalidArgumentError, shown
+from cule.errors import InvalidArgumentError
 from cule.nets.recurrent import RecurrentActorCritic
+from cule.option_fields import require
 from cule.replay import Rollout, TrajectoryBuffer, TrajectoryOptions
 
 #: Values that options must have, where an algorithm has these options.
@@ -34,12 +35,7 @@ _NEEDED: Mapping[str, object] = {
 
 def check_options(config: AgentConfig) -> None:
     """Refuse options that do not work with an LSTM."""
-    for name, needed in _NEEDED.items():
-        value = getattr(config, name, needed)
-        if value != needed:
-            raise InvalidArgumentError(
-                f"{name} is {shown(value)}; with an LSTM it must be {needed}"
-            )
+    require(config, "with an LSTM", **_NEEDED)
 
 
 class Remembering(Learner):

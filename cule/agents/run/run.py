@@ -67,7 +67,7 @@ from cule.agents.run.weights import can_write_weights, read_to_play, save_weight
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
-from cule.option_fields import NonNegative, Positive, validate
+from cule.option_fields import NonNegative, Positive, require, validate
 from cule.progress import INTERVAL_S, ProgressBar
 
 #: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from
@@ -514,11 +514,7 @@ def _opposed_envs(
     config: AgentConfig, options: RunOptions, folder: Path
 ) -> tuple[SelfPlayEnv, Callable[[], SelfPlayEnv]]:
     """Environments with the opponent of a run, and how to make those of its evaluations."""
-    for name in ("num_actors", "cluster", "cuda_graphs"):
-        if getattr(config, name, False):
-            raise InvalidArgumentError(
-                f"{name} is {shown(getattr(config, name))}; with an opponent it must be left out"
-            )
+    require(config, "with an opponent", num_actors=0, cluster="", cuda_graphs=False)
     seats = seats_with_opponent(config)
     versus = None
     if options.opponent != "random":
