@@ -228,14 +228,14 @@ class PPO(Learner):
         """Set the scheduled numbers of the next rollout, in place, so that graphs read them."""
         config, position = self.config, self.steps / max(self.config.total_steps, 1)
         if config.learning_rate_schedule == "linear":
-            rate = optim.linear(self.setup.learning_rate, 0.0, position)
+            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
         for number, start, end in (
             (self.entropy_coef, config.entropy_coef, config.entropy_coef_end),
             (self.clip_range, config.clip_range, config.clip_range_end),
         ):
             if end is not None:
-                number.fill_(optim.linear(start, end, position))
+                number.fill_(algos.linear_schedule(start, end, position))
 
     # --- Act --------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class PQN(Learner):
         """Set the learning rate of the next rollout."""
         if self.config.learning_rate_schedule == "linear":
             position = self.steps / max(self.config.total_steps, 1)
-            rate = optim.linear(self.setup.learning_rate, 0.0, position)
+            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
 
     # --- Act --------------------------------------------------------------------------------------

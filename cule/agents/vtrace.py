@@ -22,7 +22,7 @@ from cule.agents.parts.acting import Policy
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
-from cule.agents.parts.rollout import ValueScale, count_frames, count_rollout, in_parts, next_values
+from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import warn
 from cule.nets import ActorCritic
@@ -133,7 +133,6 @@ class VTrace(Learner):
         )
         if config.cuda_graphs:
             optim.make_capturable(self.optimizer, self.device)
-        self.value_scale = ValueScale().to(self.device)
         self.entropy_coef = torch.tensor(config.entropy_coef, device=self.device)
         self.next_batch = torch.zeros((), dtype=torch.int64, device=self.device)
         samples = config.num_steps * self.num_envs // config.num_batches
@@ -207,10 +206,10 @@ class VTrace(Learner):
         """Set the scheduled numbers of the next update, in place, so that graphs read them."""
         config, position = self.config, self.steps / max(self.config.total_steps, 1)
         if config.learning_rate_schedule == "linear":
-            rate = optim.linear(self.setup.learning_rate, 0.0, position)
+            rate = algos.linear_schedule(self.setup.learning_rate, 0.0, position)
             optim.set_learning_rate(self.optimizer, rate)
         if config.entropy_coef_end is not None:
-            factor = optim.linear(config.entropy_coef, config.entropy_coef_end, position)
+            factor = algos.linear_schedule(config.entropy_coef, config.entropy_coef_end, position)
             self.entropy_coef.fill_(factor)
 
     # --- Act --------------------------------------------------------------------------------------
@@ -238,7 +237,7 @@ class VTrace(Learner):
         with self.setup.autocast():
             output, values = self.forward(obs)
         actions, extras = self.policy.sample(output, self.generator)
-        return actions, {**extras, "values": self.value_scale.values(values)}
+        return actions, {**extras, "values": values}
 
     @torch.no_grad()
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
@@ -253,8 +252,7 @@ class VTrace(Learner):
     def values_of(self, obs: Tensor) -> Tensor:
         """Values ``[B]`` of observations, `forward_batch` at a time."""
         with self.setup.autocast():
-            outputs = in_parts(lambda x: self.forward(x)[1], obs, self.config.forward_batch)
-        return self.value_scale.values(outputs)
+            return in_parts(lambda x: self.forward(x)[1], obs, self.config.forward_batch)
 
     # --- Learn ------------------------------------------------------------------------------------
 
@@ -315,11 +313,10 @@ class VTrace(Learner):
 
     def state_dict(self, *, replay: bool = True) -> dict[str, Any]:
         """Everything that training continues from."""
-        return state.with_rollout(self, value_scale=self.value_scale.state_dict())
+        return state.with_rollout(self)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a buffer, new episodes begin."""
-        self.value_scale.load_state_dict(saved["extra"]["value_scale"])
         state.load_with_rollout(self, saved)
         if self.has_begun:
             num_due = self.buffer.schedule.num_due(self.buffer.num_steps_done)

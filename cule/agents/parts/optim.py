@@ -7,18 +7,12 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from cule import algos
 from cule.agents.parts.distributed import mean_over_ranks
 from cule.errors import InvalidArgumentError
 
 #: Factor of a step of an adaptive learning rate, and its limits, as in rl_games.
 ADAPTIVE_FACTOR = 1.5
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2
-
-
-def linear(start: float, end: float | None, position: float) -> float:
-    """A number that changes linearly from position 0 to 1; constant if its end is None."""
-    return start if end is None else algos.linear_schedule(start, end, position)
 
 
 def check_minibatches(count: int, samples: int) -> None:
@@ -30,13 +24,13 @@ def check_minibatches(count: int, samples: int) -> None:
         )
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: Tensor | float) -> None:
     """Set the learning rate; in place where it is on a device, so that graphs read it."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
         else:
-            group["lr"] = rate
+            group["lr"] = float(rate)
 
 
 def adapt_learning_rate(optimizer: torch.optim.Optimizer, kl: Tensor, wanted: float) -> None:
@@ -45,15 +39,10 @@ def adapt_learning_rate(optimizer: torch.optim.Optimizer, kl: Tensor, wanted: fl
     The divergence is the mean over all processes. Does not wait for a device that the rate is on.
     """
     kl = mean_over_ranks(kl)
-    for group in optimizer.param_groups:
-        rate = torch.as_tensor(group["lr"], dtype=torch.float32)
-        rate = torch.where(kl > 2.0 * wanted, rate / ADAPTIVE_FACTOR, rate)
-        rate = torch.where(kl < 0.5 * wanted, rate * ADAPTIVE_FACTOR, rate)
-        rate = rate.clamp(LOWEST_RATE, HIGHEST_RATE)
-        if isinstance(group["lr"], Tensor):
-            group["lr"].copy_(rate)
-        else:
-            group["lr"] = float(rate)
+    rate = torch.as_tensor(learning_rate_of(optimizer), dtype=torch.float32)
+    rate = torch.where(kl > 2.0 * wanted, rate / ADAPTIVE_FACTOR, rate)
+    rate = torch.where(kl < 0.5 * wanted, rate * ADAPTIVE_FACTOR, rate)
+    set_learning_rate(optimizer, rate.clamp(LOWEST_RATE, HIGHEST_RATE))
 
 
 def learning_rate_of(optimizer: torch.optim.Optimizer) -> Tensor | float:
