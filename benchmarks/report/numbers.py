@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,10 @@ def _millions(value: float) -> str:
     return f"{value / 1e6:#.2g}" if value < 1e6 else f"{value / 1e6:.1f}"
 
 
+def _median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
 def _listed(words: Sequence[str]) -> str:
     if not words:
         return "none"
@@ -89,53 +93,37 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _exactness(results: Path) -> dict[str, str]:
-    long, modes = _rows(results / "long_parity.csv"), _rows(results / "modes_parity.csv")
+    long, modes = (_rows(results / f"{name}_parity.csv") for name in ("long", "modes"))
+    interpreter, compiled = (
+        [batch for batch in _json(results / GPU_BEFORE / name)["batches"] if batch["steps"]]
+        for name in ("equal-all-interpreter.json", "equal-all-compiled.json")
+    )
+    differences = [b for b in interpreter + compiled if b["differences"]]
+    if differences:
+        raise ValueError(f"the records have differences: {differences}")
 
     def total(rows: Rows, name: str) -> str:
         return f"{sum(int(row[name]) for row in rows):,}"
 
-    def games(rows: Rows) -> int:
-        return len({row["game"] for row in rows})
+    def against_ale(what: str, rows: Rows) -> tuple[object, ...]:
+        games = {row["game"] for row in rows}
+        return what, len(games), f"{total(rows, 'frames')} frames", total(rows, "episodes")
 
-    interpreter = _json(results / GPU_BEFORE / "equal-all-interpreter.json")["batches"]
-    compiled = [
-        batch
-        for batch in _json(results / GPU_BEFORE / "equal-all-compiled.json")["batches"]
-        if batch["steps"]
-    ]
-    differences = [b for b in interpreter + compiled if b["differences"]]
-    if differences:
-        raise ValueError(f"the records have differences: {differences}")
     steps = sorted(batch["steps"] for batch in compiled)
     minutes = int(modes[0]["frames"]) // 3_600
-    head = ("comparison", "games", "frames or steps", "episodes")
+    (all_games,) = interpreter
     rows = [
-        (
-            "ale-py, an hour of emulated time a game",
-            games(long),
-            f"{total(long, 'frames')} frames",
-            total(long, "episodes"),
-        ),
-        (
-            f"ale-py, {minutes} minutes of each of {len(modes)} modes",
-            games(modes),
-            f"{total(modes, 'frames')} frames",
-            total(modes, "episodes"),
-        ),
-        (
-            "GPU and CPU, interpreter",
-            len(interpreter[0]["games"]),
-            f"{interpreter[0]['steps']} steps",
-            "",
-        ),
+        against_ale("ale-py, an hour of emulated time a game", long),
+        against_ale(f"ale-py, {minutes} minutes of each of {len(modes)} modes", modes),
+        ("GPU and CPU, interpreter", len(all_games["games"]), f"{all_games['steps']} steps", ""),
         ("GPU and CPU, compiled kernels", len(compiled), f"{steps[0]} to {steps[-1]} steps", ""),
     ]
     return {
         "long_frames": total(long, "frames"),
-        "long_games": str(games(long)),
+        "long_games": str(rows[0][1]),
         "modes_frames": total(modes, "frames"),
         "modes": str(len(modes)),
-        "table_exactness": table(head, rows),
+        "table_exactness": table(("comparison", "games", "frames or steps", "episodes"), rows),
     }
 
 
@@ -143,42 +131,25 @@ def _cpu(results: Path) -> dict[str, str]:
     two, one = _json(results / "bench-57-games.json"), _json(results / "fps-1-thread.json")
     records = two["records"]
 
-    def ratios(other: str, kind: Callable[[Any], float]) -> list[float]:
-        return [kind(record["ratios"][f"cule-cpu / {other}"]) for record in records]
+    def row(what: str, ratios: list[float], by_processor_time: list[float]) -> list[str]:
+        middle, by_processor = map(statistics.median, (ratios, by_processor_time))
+        return [what, *(f"{x:.1f}" for x in (middle, min(ratios), max(ratios), by_processor))]
 
-    def clock(ratio: Any) -> float:
-        return float(ratio["median"])
-
-    def processor(ratio: Any) -> float:
-        return float(ratio["by_cpu_time"]["median"])
-
-    rows = [
-        [
-            f"{name}, {len(records)} games, {two['settings']['options']['threads']} threads",
-            f"{statistics.median(ratios(other, clock)):.1f}",
-            f"{min(ratios(other, clock)):.1f}",
-            f"{max(ratios(other, clock)):.1f}",
-            f"{statistics.median(ratios(other, processor)):.1f}",
-        ]
-        for name, other in (
-            ("ale-py", "ale"),
-            ("ale-py, asynchronous", "ale-async"),
-            ("EnvPool", "envpool"),
-        )
-    ]
-    for name in ("ale-py", "envpool"):
-        of_game = [game["engines"][name]["cule_times_as_fast_median"] for game in one["games"]]
-        title = {"ale-py": "ale-py", "envpool": "EnvPool"}[name]
-        by_cpu = [game["engines"][name]["cule_times_per_cpu_s_median"] for game in one["games"]]
-        rows.append(
-            [
-                f"{title}, {len(of_game)} games, {one['threads']} thread",
-                f"{statistics.median(of_game):.1f}",
-                f"{min(of_game):.1f}",
-                f"{max(of_game):.1f}",
-                f"{statistics.median(by_cpu):.1f}",
-            ]
-        )
+    rows = []
+    for name, other in (
+        ("ale-py", "ale"),
+        ("ale-py, asynchronous", "ale-async"),
+        ("EnvPool", "envpool"),
+    ):
+        what = f"{name}, {len(records)} games, {two['settings']['options']['threads']} threads"
+        ratios = [record["ratios"][f"cule-cpu / {other}"] for record in records]
+        by_cpu = [ratio["by_cpu_time"]["median"] for ratio in ratios]
+        rows.append(row(what, [ratio["median"] for ratio in ratios], by_cpu))
+    for name, key in (("ale-py", "ale-py"), ("EnvPool", "envpool")):
+        games = [game["engines"][key] for game in one["games"]]
+        what = f"{name}, {len(games)} games, {one['threads']} thread"
+        by_cpu = [game["cule_times_per_cpu_s_median"] for game in games]
+        rows.append(row(what, [game["cule_times_as_fast_median"] for game in games], by_cpu))
     by_game = {
         record["cell"]["game"]: (
             record["lanes"]["cule-cpu"]["frames_per_s"]["median"],
@@ -200,8 +171,8 @@ def _cpu(results: Path) -> dict[str, str]:
     games_head = ("game", "frames/s", "ale-py", "EnvPool")
     return {
         "games57": str(len(records)),
-        "median_ale": f"{statistics.median(ratios('ale', clock)):.1f}",
-        "median_envpool": f"{statistics.median(ratios('envpool', clock)):.1f}",
+        "median_ale": rows[0][1],
+        "median_envpool": rows[2][1],
         "compared_steps": f"{sum(record['check']['steps_equal_to_ale'] for record in records):,}",
         "cpus": str(machine["cpus"]),
         "processor": machine["processor"],
@@ -229,12 +200,7 @@ def _memory(results: Path) -> dict[str, str]:
 
 def _jax(results: Path) -> dict[str, str]:
     games = _json(results / "jax.json")["frames_per_second"]
-    ratios = [
-        statistics.median(
-            ours / theirs for ours, theirs in zip(runs["cule xla"], runs["ale-py xla"], strict=True)
-        )
-        for runs in games.values()
-    ]
+    ratios = [_median_ratio(runs["cule xla"], runs["ale-py xla"]) for runs in games.values()]
     return {
         "jax_games": str(len(games)),
         "jax_low": f"{min(ratios):.1f}",
@@ -250,8 +216,8 @@ def _gpu(results: Path) -> dict[str, str]:
         for size in GPU_SIZES:
             rates = {
                 cell["game"]: cell["frames_per_s"]
-                for cell in record["cells"]
-                if cell["num_envs"] == size and "frames_per_s" in cell
+                for cell in _measured(record)
+                if cell["num_envs"] == size
             }
             if not rates:
                 continue
@@ -266,8 +232,7 @@ def _gpu(results: Path) -> dict[str, str]:
                     f"{_millions(rates[best])} {best}",
                 )
             )
-            if folder == GPU:
-                found[f"fps_{size}"] = _millions(median)
+            found[f"fps_{size}"] = _millions(median)
         found["multiprocessors"] = str(record["machine"]["gpu"]["multiprocessors"])
     model = _json(results / "step_model.json")["rows"]
     for size in GPU_SIZES[1:]:
@@ -281,13 +246,16 @@ def _gpu(results: Path) -> dict[str, str]:
     return found | {"table_gpu": table(head, rows)}
 
 
-def _cells(path: Path) -> list[dict[str, Any]]:
+def _measured(record: Any) -> list[dict[str, Any]]:
     """The cells of a record of the GPU suite that had time."""
-    return [cell for cell in _json(path)["cells"] if "frames_per_s" in cell]
+    return [cell for cell in record["cells"] if "frames_per_s" in cell]
 
 
-def _by_game(columns: dict[str, dict[str, str]]) -> str:
-    """A table with a row for each game, from what each column has of it."""
+def _by_game(cells: Iterable[tuple[str, dict[str, Any]]]) -> str:
+    """Rates of cells with the name of their columns: a table with a row for each game."""
+    columns: dict[str, dict[str, str]] = {}
+    for name, cell in cells:
+        columns.setdefault(name, {})[cell["game"]] = _millions(cell["frames_per_s"])
     games = dict.fromkeys(game for column in columns.values() for game in column)
     rows = ([game, *(column.get(game, "") for column in columns.values())] for game in games)
     return table(("game", *columns), rows)
@@ -300,23 +268,22 @@ def _gpu_games(results: Path) -> dict[str, str]:
         ("compiled", "fps-compiled.json"),
         ("in play", "played-now.json"),
     )
-    columns: dict[str, dict[str, str]] = {}
-    for kind, name in kinds:
-        for cell in sorted(_cells(results / GPU / name), key=lambda cell: int(cell["num_envs"])):
-            column = columns.setdefault(f"{kind} {cell['num_envs']:,}", {})
-            column[cell["game"]] = _millions(cell["frames_per_s"])
-    return {"table_gpu_games": _by_game(columns)}
+    cells = [
+        (f"{kind} {cell['num_envs']:,}", cell)
+        for kind, name in kinds
+        for cell in sorted(_measured(_json(results / GPU / name)), key=lambda c: int(c["num_envs"]))
+    ]
+    return {"table_gpu_games": _by_game(cells)}
 
 
 def _lanes(results: Path) -> dict[str, str]:
     """Rates by environments and lanes of a warp."""
-    columns: dict[str, dict[str, str]] = {}
-    for size in GPU_SIZES:
-        for cell in _cells(results / GPU / f"lanes-{size}.json"):
-            lanes = cell["kernel"]["lanes_per_warp"]
-            column = columns.setdefault(f"{size:,} by {lanes}", {})
-            column[cell["game"]] = _millions(cell["frames_per_s"])
-    return {"table_lanes": _by_game(columns)}
+    cells = [
+        (f"{size:,} by {cell['kernel']['lanes_per_warp']}", cell)
+        for size in GPU_SIZES
+        for cell in _measured(_json(results / GPU / f"lanes-{size}.json"))
+    ]
+    return {"table_lanes": _by_game(cells)}
 
 
 def _jaxtari(results: Path) -> dict[str, str]:
@@ -343,6 +310,11 @@ def _solved_at(rows: Rows) -> dict[str, str] | None:
     return next((row for row in rows if float(row["mean"]) >= SOLVED), None)
 
 
+def _median_frames(rows: Rows) -> str:
+    """Million frames before evaluations."""
+    return f"{statistics.median(FRAMESKIP * int(row['steps']) / 1e6 for row in rows):.1f}"
+
+
 def _learning(results: Path) -> dict[str, str]:
     lines = []
     for learner, game, pattern in RUNS:
@@ -352,22 +324,12 @@ def _learning(results: Path) -> dict[str, str]:
             if (folder / "evaluations.csv").is_file()
         ]
         last = [run[-1] for run in runs]
-        scores = [float(row["mean"]) for row in last]
-        reached: list[float] = []
-        if game == "Pong":
-            solved = [row for row in map(_solved_at, runs) if row is not None]
-            reached = [FRAMESKIP * int(row["steps"]) / 1e6 for row in solved]
-        lines.append(
-            (
-                learner,
-                game,
-                len(runs),
-                f"{statistics.median(FRAMESKIP * int(row['steps']) / 1e6 for row in last):.1f}",
-                f"{statistics.median(float(row['train_s']) / 60 for row in last):.1f}",
-                f"{statistics.median(scores):,.1f}",
-                f"{len(reached)}: {statistics.median(reached):.1f}" if reached else "",
-            )
-        )
+        minutes = statistics.median(float(row["train_s"]) / 60 for row in last)
+        score = statistics.median(float(row["mean"]) for row in last)
+        solved = [row for row in map(_solved_at, runs) if row] if game == "Pong" else []
+        reached = f"{len(solved)}: {_median_frames(solved)}" if solved else ""
+        counts = (len(runs), _median_frames(last), f"{minutes:.1f}", f"{score:,.1f}", reached)
+        lines.append((learner, game, *counts))
     objects = [
         _solved_at(_rows(folder / "evaluations.csv"))
         for folder in results.glob("pong-ppo-objects-seed-*")
@@ -497,10 +459,7 @@ def _players(results: Path) -> dict[str, str]:
     rows = []
     for game, rates in _json(results / "players.json")["frames_per_second"].items():
         medians = {name: statistics.median(rates[name]) for name in rates}
-        ratios = [
-            statistics.median(a / b for a, b in zip(rates[ours], rates["PettingZoo"], strict=True))
-            for ours in ("batch", "parallel")
-        ]
+        ratios = [_median_ratio(rates[ours], rates["PettingZoo"]) for ours in ("batch", "parallel")]
         shown = (medians[name] for name in ("two", "batch", "parallel", "PettingZoo"))
         rows.append((game, *(f"{rate:,.0f}" for rate in shown), *(f"{r:.1f}" for r in ratios)))
     head = ("game", "gray batch", "colour batch", "one", "PettingZoo", "batch over it", "one over")
