@@ -56,18 +56,19 @@ class ActorCritic(nn.Module):
 
     def initialize_heads(self, initialization: str) -> None:
         """Initialize policy and value."""
-        if initialization == "orthogonal":
-            initialize(self.policy, initialization, 0.01)
-            initialize(self.value, initialization, 1.0)
-        else:
-            initialize(self.policy, initialization)
-            initialize(self.value, initialization)
+        initialize(self.policy, initialization, 0.01)
+        initialize(self.value, initialization, 1.0)
+
+    def features(self, obs: Tensor) -> Tensor:
+        """Features ``[B, F]`` of observations ``[B, ...]``."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
+        features: Tensor = self.torso(obs)
+        return features
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Turn observations ``[B, ...]`` into float32 logits ``[B, A]`` and values ``[B]``."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        features = self.torso(obs)
+        features = self.features(obs)
         return self.policy(features), self.value(features).squeeze(-1)
 
 

@@ -11,10 +11,7 @@ from cule.errors import InvalidArgumentError, shown
 from cule.nets.heads import HeadLinear
 from cule.nets.initialization import initialize
 from cule.nets.pixels import PixelStatistics
-from cule.nets.torsos import Torso, channels_last, convolutional_body, linear_body
-
-#: Torsos that have a normalized form, in addition to "mlp".
-NORMALIZED = ("nature", "nature32", "nips", "small")
+from cule.nets.torsos import CONVOLUTIONS, Torso, channels_last, convolutional_body, linear_body
 
 
 class NormalizedQNetwork(Torso):
@@ -29,7 +26,7 @@ class NormalizedQNetwork(Torso):
         initialization: str = "he",
         normalize_obs: bool = False,
     ) -> None:
-        """Make the network as `QNetwork`, with a torso of `NORMALIZED` or "mlp".
+        """Make the network as `QNetwork`, with a torso of `CONVOLUTIONS` or "mlp".
 
         With `normalize_obs` a running mean of each pixel is subtracted, and the difference is
         divided by its deviation.
@@ -37,10 +34,10 @@ class NormalizedQNetwork(Torso):
         example = torch.zeros(1, *obs_shape)
         if torso == "mlp":
             body = linear_body(example.numel(), 2, normalized=True)
-        elif torso in NORMALIZED and len(obs_shape) == 3:
+        elif torso in CONVOLUTIONS and len(obs_shape) == 3:
             body = convolutional_body(torso, obs_shape, normalized=True)
         else:
-            allowed = (*NORMALIZED, "mlp") if len(obs_shape) == 3 else ("mlp",)
+            allowed = (*CONVOLUTIONS, "mlp") if len(obs_shape) == 3 else ("mlp",)
             raise InvalidArgumentError(
                 f"network is {shown(torso)}; with PQN and observations of shape {tuple(obs_shape)} "
                 f"it must be one of {', '.join(allowed)}"

@@ -69,7 +69,5 @@ class CuriousActorCritic(ActorCritic):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Turn observations into float32 logits ``[B, A]`` and values ``[B, 2]``."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        features = self.torso(obs)
+        features = self.features(obs)
         return self.policy(features), self.value(features)

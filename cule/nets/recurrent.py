@@ -77,13 +77,6 @@ class RecurrentActorCritic(ActorCritic):
         memory = self.remember(self.features(obs), memory)
         return *self._heads(memory[:, : self.memory_size]), memory
 
-    def features(self, obs: Tensor) -> Tensor:
-        """Features ``[B, F]`` of observations ``[B, ...]``."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        features: Tensor = self.torso(obs)
-        return features
-
     def remember(self, features: Tensor, memory: Tensor) -> Tensor:
         """Memory after features ``[n, F]``; in float32 also under autocast."""
         with torch.autocast(features.device.type, enabled=False):

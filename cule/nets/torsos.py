@@ -22,33 +22,22 @@ from torch import Tensor, nn
 
 from cule.errors import InvalidArgumentError, shown
 
-#: Names of the torsos.
-TORSOS = (
-    "nature",
-    "nature32",
-    "nips",
-    "small",
-    "impala",
-    "impala2",
-    "vector",
-    "mlp",
-    "relations",
-    "objects",
-)
-
-#: Torsos that read rows of objects, and nothing else.
-OBJECT_TORSOS = ("relations", "objects")
-
 #: Largest value of an observation byte.
 WHITE = 255.0
 
 #: (filters, kernel, stride) of each convolution, and the width of the linear layer.
-_CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
+CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
     "nature32": (((32, 8, 4), (64, 4, 2), (32, 3, 1)), 512),
     "nips": (((16, 8, 4), (32, 4, 2)), 256),
     "small": (((16, 6, 3), (32, 4, 2)), 256),
 }
+
+#: Torsos that read rows of objects, and nothing else.
+OBJECT_TORSOS = ("relations", "objects")
+
+#: Names of the torsos.
+TORSOS = (*CONVOLUTIONS, "impala", "impala2", "vector", "mlp", *OBJECT_TORSOS)
 
 
 class ByteConv2d(nn.Conv2d):
@@ -167,7 +156,7 @@ def convolutional_body(
     name: str, obs_shape: Sequence[int], *, normalized: bool = False
 ) -> nn.Sequential:
     """Layers of a convolutional torso, optionally with layer normalization before each ReLU."""
-    convolutions, width = _CONVOLUTIONS[name]
+    convolutions, width = CONVOLUTIONS[name]
     channels, rows, columns = obs_shape
     layers: list[nn.Module] = []
     kind: type[nn.Conv2d] = ByteConv2d
@@ -219,7 +208,7 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
             f"network is {shown(name)}, which needs images [S, H, W]; for observations of shape "
             f"{tuple(obs_shape)} it must be 'vector' or 'mlp'"
         )
-    if name in _CONVOLUTIONS:
+    if name in CONVOLUTIONS:
         body = convolutional_body(name, obs_shape)
     else:
         channels, rows, columns = obs_shape
