@@ -24,8 +24,8 @@ from cule.files import check_new_file, format_bytes
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
 from cule.reading import MAX_DATASET_STEPS
+from cule.signals import signals_call
 from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
-from cule.watch.signals import signals_call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def record(options: RecordOptions) -> int:
     stopped = threading.Event()
     with (
         contextlib.closing(env),
-        signals_call(stopped.set) as received,
+        signals_call(lambda _: stopped.set()) as received,
         recording(env, options.out, options.digest_every) as recorder,
     ):
         obs, _ = recorder.reset(seed=options.seed)
@@ -109,7 +109,7 @@ def recording(env: BatchEnv, path: Path, digest_every: int = 1000) -> Iterator[R
         yield recorder
     finally:
         if len(recorder):
-            with signals_call(lambda: None):  # a second Ctrl-C loses nothing
+            with signals_call(lambda _: None):  # a second Ctrl-C loses nothing
                 recorder.save(path)
             print(_summary(path))
     if not len(recorder):

@@ -46,7 +46,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 }
 
 #: Part of cule/: the other parts it may import. Single modules: errors, device, roms,
-#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names, progress, zoo.
+#: files, reading, lazy, tensor_files, pickles, option_fields, familiar_names, progress, signals, zoo.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "reading": {"errors"},
@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "option_fields": {"errors", "familiar_names"},
     "familiar_names": {"errors"},
     "progress": set(),
+    "signals": set(),
     "device": {"errors"},
     "games": {"errors", "files", "reading"},
     "envs": {
@@ -77,7 +78,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The package itself for its version, in checkpoints.
     "agents": {
         *("errors", "files", "reading", "lazy", "tensor_files", "option_fields", "progress"),
-        *("familiar_names", "games", "envs", "replay", "nets", "algos", "kernels", "zoo", ""),
+        *("signals", "familiar_names", "zoo", ""),
+        *("games", "envs", "replay", "nets", "algos", "kernels"),
     },
     # What users see: the package's own names, games, and the learners where they are timed; envs
     # to compare launch geometries.
@@ -92,8 +94,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # The learners for their checkpoints, imported late; the native module for its palettes.
     "watch": {
-        *("errors", "files", "option_fields", "familiar_names", "games", "envs", "agents"),
-        "_core",
+        *("errors", "files", "option_fields", "familiar_names", "signals", "games", "envs"),
+        *("agents", "_core"),
     },
     # Action logs of environments; watch for the policy of a checkpoint, imported late.
     "datasets": {
@@ -103,6 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "option_fields",
         "familiar_names",
         "progress",
+        "signals",
         "games",
         "envs",
         "watch",

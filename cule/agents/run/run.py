@@ -16,12 +16,10 @@ import math
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -69,6 +67,7 @@ from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
 from cule.option_fields import NonNegative, Positive, require, validate
 from cule.progress import INTERVAL_S, ProgressBar
+from cule.signals import END, signals_call
 
 #: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from
 #: there to that of saving.
@@ -554,21 +553,14 @@ class StopRequest:
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Handle the signals inside the context, in the main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-        before = {kind: signal.getsignal(kind) for kind in kinds}
-        for kind in before:
-            signal.signal(kind, self._receive)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
+        with signals_call(self._receive, (*END, signal.SIGALRM)):
+            try:
+                yield
+            finally:
+                if self.is_set:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0)
 
-    def _receive(self, kind: int, frame: FrameType | None) -> None:
+    def _receive(self, kind: int) -> None:
         if kind == signal.SIGALRM:
             raise TimeIsUp
         if self.is_set:

@@ -6,10 +6,8 @@ import contextlib
 import dataclasses
 import os
 import re
-import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +37,7 @@ from cule.option_fields import (
     validate,
 )
 from cule.progress import short_time
+from cule.signals import signals_call
 
 #: Options of ``cule train`` that a sweep sets itself.
 OWN_OPTIONS = ("--game", "--seed", "--seeds", "--out", "--resume", "--progress-bar")
@@ -100,7 +99,7 @@ def sweep(words: Sequence[str]) -> int:
         find_rom(game, (load_roms()[game].md5,))
     if options.dry_run:
         return _dry_run(options, plan, config)
-    with _sigterm_interrupts(), _pool(options, plan, folder) as (execute, num_slots):
+    with signals_call(_interrupt), _pool(options, plan, folder) as (execute, num_slots):
         plan.save(folder)
         schedule = Schedule(
             plan, folder, execute, num_slots=num_slots, max_restarts=options.restarts
@@ -116,17 +115,9 @@ def sweep(words: Sequence[str]) -> int:
     return 0 if is_complete else 1
 
 
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
+def _interrupt(kind: int) -> None:
     """Let SIGTERM do what Ctrl-C does: the runs save and end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    raise KeyboardInterrupt
 
 
 def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
