@@ -72,8 +72,8 @@ def play(log: Log, num_envs: int, options: Mapping[str, Any]) -> Generator[Repla
                     made_with = keywords
                 trajectories = np.arange(first + start, first + rows.stop)
                 seeds = np.array(segment.seeds[rows], np.uint32)
-                group = _Group(env, trajectories, actions[rows], digests[:, rows])
-                yield from group.play(seeds, log.digest_every)
+                parts = actions[rows], digests[:, rows], log.digest_every
+                yield from _play_group(env, trajectories, seeds, *parts)
             first += count
     finally:
         if env is not None:
@@ -86,68 +86,49 @@ def _for_rows(options: Mapping[str, Any], rows: slice) -> dict[str, Any]:
     return {name: value[rows] if name in lists else value for name, value in options.items()}
 
 
-class _Group:
-    """Trajectories of one segment that are played together."""
+def _play_group(
+    env: AtariVectorEnv,
+    trajectories: NDArray[np.int64],
+    seeds: NDArray[np.uint32],
+    actions: NDArray[np.uint8],
+    digests: NDArray[np.uint32],
+    digest_every: int,
+) -> Iterator[ReplayStep]:
+    """Play trajectories of one segment: actions ``[n, T]`` with flags, digests ``[K, n]``."""
+    total, totals, recorded = actions.shape[1], Totals(len(trajectories)), iter(digests)
 
-    def __init__(
-        self,
-        env: AtariVectorEnv,
-        trajectories: NDArray[np.int64],
-        actions: NDArray[np.uint8],
-        digests: NDArray[np.uint32],
-    ) -> None:
-        self._env = env
-        self._trajectories = trajectories
-        self._actions = actions  # [n, T], with flags
-        self._digests = digests  # [K, n]
-        self._totals = Totals(len(trajectories))
-        self._num_compared = 0
-
-    def play(self, seeds: NDArray[np.uint32], digest_every: int) -> Iterator[ReplayStep]:
-        env, total = self._env, self._actions.shape[1]
-        mode = AutoresetMode(env.config.autoreset_mode)
-        obs, _ = env.reset(seed=seeds)
-        self._compare(0)
-        for step in range(total):
-            flagged = self._actions[:, step]
-            resets = flagged >= RESET_FLAG
-            if resets.any():
-                obs, _ = env.reset(options={"reset_mask": resets})
-            action = (flagged & (RESET_FLAG - 1)).astype(np.int64)
-            after, reward, terminated, truncated, info = env.step(action)
-            ends = to_numpy(terminated), to_numpy(truncated)
-            self._totals.add(to_numpy(info["reward"]), *ends)
-            if is_digest_step(step + 1, total, digest_every):
-                self._compare(step + 1)
-            next_obs = after
-            if mode is AutoresetMode.SAME_STEP and "final_obs" in info:
-                next_obs = _with_rows(after, info["final_obs"], to_numpy(info["_final_info"]))
-            valid = np.ones(len(action), bool)
-            if mode is AutoresetMode.NEXT_STEP:
-                valid = to_numpy(info["episode_length"]) > 0
-            yield ReplayStep(
-                self._trajectories,
-                step,
-                obs,
-                action,
-                reward,
-                *(terminated, truncated),
-                next_obs,
-                valid,
+    def compare(num_steps: int) -> None:
+        found, wanted = totals.digests(env), next(recorded)
+        differs = np.flatnonzero(found != wanted)
+        if len(differs):
+            index = differs[0]
+            raise DigestMismatchError(
+                f"trajectory {trajectories[index]} after step {num_steps}: the digest is "
+                f"{found[index]:08x}; it was {wanted[index]:08x} in the recording"
             )
-            obs = after
 
-    def _compare(self, num_steps: int) -> None:
-        found = self._totals.digests(self._env)
-        wanted = self._digests[self._num_compared]
-        self._num_compared += 1
-        if (found == wanted).all():
-            return
-        index = int(np.flatnonzero(found != wanted)[0])
-        raise DigestMismatchError(
-            f"trajectory {self._trajectories[index]} after step {num_steps}: the digest is "
-            f"{found[index]:08x}; it was {wanted[index]:08x} in the recording"
-        )
+    mode = AutoresetMode(env.config.autoreset_mode)
+    obs, _ = env.reset(seed=seeds)
+    compare(0)
+    for step in range(total):
+        flagged = actions[:, step]
+        resets = flagged >= RESET_FLAG
+        if resets.any():
+            obs, _ = env.reset(options={"reset_mask": resets})
+        action = (flagged & (RESET_FLAG - 1)).astype(np.int64)
+        after, reward, terminated, truncated, info = env.step(action)
+        ends = terminated, truncated
+        totals.add(to_numpy(info["reward"]), *map(to_numpy, ends))
+        if is_digest_step(step + 1, total, digest_every):
+            compare(step + 1)
+        next_obs = after
+        if mode is AutoresetMode.SAME_STEP and "final_obs" in info:
+            next_obs = _with_rows(after, info["final_obs"], to_numpy(info["_final_info"]))
+        valid = np.ones(len(action), bool)
+        if mode is AutoresetMode.NEXT_STEP:
+            valid = to_numpy(info["episode_length"]) > 0
+        yield ReplayStep(trajectories, step, obs, action, reward, *ends, next_obs, valid)
+        obs = after
 
 
 def _with_rows(after: Array, final: Array, mask: NDArray[np.bool_]) -> Array:
