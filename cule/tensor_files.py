@@ -122,7 +122,7 @@ class _Reader:
             "collections OrderedDict": OrderedDict,
             "torch._utils _rebuild_tensor_v2": _tensor,
             "torch._utils _rebuild_parameter": _parameter,
-            "torch Size": _size,
+            "torch Size": torch.Size,
             **{f"torch {name}": dtype for name, dtype in _DTYPES.items()},
         }
         return unpickle(self._read("data.pkl", MAX_PICKLE_BYTES), names, self._storage)
@@ -188,10 +188,6 @@ def _tensor(storage: _Storage, offset: int, size: tuple[int, ...], *rest: Any) -
 
 def _parameter(data: torch.Tensor, needs_gradient: bool, _: object) -> torch.nn.Parameter:
     return torch.nn.Parameter(data, needs_gradient)
-
-
-def _size(values: tuple[int, ...]) -> torch.Size:
-    return torch.Size(values)
 
 
 class _Archive:

@@ -289,13 +289,6 @@ class EpisodeStatistics:
         }
 
 
-#: What `cule.agents.parts.envs.FrameEnv` has.
-_ENV_NAMES = (
-    *("num_envs", "metadata", "single_observation_space", "single_action_space"),
-    *("reset", "step_frames", "get_state", "set_state", "close"),
-)
-
-
 @torch.no_grad()
 def check_network(
     network: nn.Module,
@@ -348,7 +341,8 @@ def check_env(env: object) -> None:
     Raises:
         InvalidArgumentError: They do not.
     """
-    missing = [name for name in _ENV_NAMES if not hasattr(env, name)]
+    wanted = [name for name in vars(FrameEnv) if not name.startswith("_")]
+    missing = [name for name in wanted if not hasattr(env, name)]
     if missing:
         raise InvalidArgumentError(
             f"the environment, a {type(env).__name__}, has no {', '.join(missing)}; agents need "
