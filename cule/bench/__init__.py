@@ -30,12 +30,7 @@ from cule.bench.engines import (
     unavailable_reason,
 )
 from cule.bench.games import DEFAULT_GAMES
-from cule.bench.interleaved import (
-    Comparison,
-    DifferentResultsError,
-    RoundOptions,
-    compare_engines,
-)
+from cule.bench.interleaved import Comparison, DifferentResultsError, compare_engines
 from cule.bench.machine import versions
 from cule.bench.options import BenchOptions
 from cule.bench.records import OtherRunError
@@ -51,7 +46,6 @@ __all__ = [
     "EngineConfig",
     "EngineMissingError",
     "OtherRunError",
-    "RoundOptions",
     "compare_engines",
     "make_engine",
     "run_suite",

@@ -15,6 +15,7 @@ import numpy as np
 
 from cule.bench.engines import Engine, EngineConfig, EngineMissingError, make_engine
 from cule.bench.interleaved import digest_of
+from cule.bench.options import BenchOptions
 
 #: Steps before the common reset.
 WARM_UP_STEPS = 8
@@ -29,7 +30,7 @@ class DivergenceRun(TypedDict):
 
 
 def measure_divergence(
-    game: str, names: Sequence[str], *, num_envs: int, threads: int, steps: int, seed: int
+    game: str, names: Sequence[str], num_envs: int, threads: int, options: BenchOptions
 ) -> dict[str, DivergenceRun]:
     """Step all engines of cule after a common reset, alternating after every step.
 
@@ -45,14 +46,14 @@ def measure_divergence(
         if not engines:
             raise EngineMissingError("divergence needs an engine of cule")
         num_actions = next(iter(engines.values())).num_actions
-        random = np.random.default_rng(seed)
-        shape = (WARM_UP_STEPS + steps, num_envs)
+        random = np.random.default_rng(options.seed)
+        shape = (WARM_UP_STEPS + options.divergence_steps, num_envs)
         actions = random.integers(num_actions, size=shape, dtype=np.int32)
         for engine in engines.values():
-            engine.reset(seed)
+            engine.reset(options.seed)
             for row in actions[:WARM_UP_STEPS]:
                 engine.step(engine.to_device(row))
-            engine.reset(seed)
+            engine.reset(options.seed)
         ended = dict.fromkeys(engines, 0)
         step_s: dict[str, list[float]] = {name: [] for name in engines}
         resetting: dict[str, list[int]] = {name: [] for name in engines}

@@ -37,8 +37,9 @@ from cule.bench.engines import (
     make_engine,
 )
 from cule.bench.meter import DeviceMeter
+from cule.bench.options import BenchOptions
 from cule.bench.policies import network_policy
-from cule.errors import CuleError, InvalidArgumentError
+from cule.errors import CuleError
 
 WARM_UP_STEPS = 8
 
@@ -124,72 +125,37 @@ def digest_of(array: Array) -> str:
     return hashlib.sha256(np.ascontiguousarray(as_numpy(array)).tobytes()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoundOptions:
-    """How engines are compared."""
-
-    num_envs: int
-    """Environments of each engine."""
-
-    threads: int
-    """CPU threads of each engine."""
-
-    round_steps: int
-    """Steps of a block."""
-
-    rounds: int
-    """Rounds; the digests are taken after as many blocks."""
-
-    seconds: float = 0.0
-    """Minimum duration; further rounds follow until then."""
-
-    seed: int = 0
-    """Seed of environments (environment i gets seed + i), actions and network."""
-
-    network: bool = False
-    """A Nature CNN chooses the actions and is timed; otherwise they are random."""
-
-    network_device: str = ""
-    """Device of the network; empty: the device of an engine's results."""
-
-    async_batch: int = 0
-    """Environments per call of an asynchronous engine; 0: half of them."""
-
-    def __post_init__(self) -> None:
-        """Validate the sizes."""
-        for name in ("num_envs", "threads", "round_steps", "rounds"):
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(
-                    f"{name} is {getattr(self, name)}; it must be at least 1"
-                )
-
-
 def compare_engines(
     game: str,
     names: Sequence[str],
-    options: RoundOptions,
+    num_envs: int,
+    threads: int,
+    options: BenchOptions,
+    *,
+    network: bool = False,
 ) -> Comparison:
     """Step one game in several engines in interleaved rounds.
 
     Args:
         game: Name of the game.
         names: Engines; those that cannot play this game are named in `Comparison.absent`.
-        options: Sizes, and what chooses the actions.
+        num_envs: Environments of each engine.
+        threads: CPU threads of each engine.
+        options: Of the benchmark.
+        network: A Nature CNN chooses the actions and is timed; otherwise they are random.
 
     Raises:
         DifferentResultsError: Engines that must agree returned different arrays.
         EngineMissingError: No engine can play the game.
         CuleError: Raised by cule's environment.
     """
-    num_envs, seed, rounds = options.num_envs, options.seed, options.rounds
+    seed, rounds = options.seed, options.rounds
     result = Comparison(game, num_envs)
     with contextlib.ExitStack() as stack:
         engines: dict[str, Engine] = {}
         for name in names:
             try:
-                config = EngineConfig(
-                    name, game, num_envs, options.threads, seed, options.async_batch
-                )
+                config = EngineConfig(name, game, num_envs, threads, seed, options.async_batch)
                 engine = make_engine(config)
             except EngineMissingError as error:
                 result.absent[name] = str(error)
@@ -210,14 +176,14 @@ def compare_engines(
             if run.engine.device != "cpu":
                 check_with_cpu(game, run.engine, actions, run.returned, seed)
                 result.shadowed_steps = len(actions)
-        if options.network:
+        if network:
             for run in trial.runs.values():
                 run.policy = network_policy(
                     run.engine, run.obs, seed=seed, device=options.network_device
                 )
             trial.run_round(NETWORK_WARM_UP_STEPS)
         trial.start_timing(rounds)
-        warm_up = WARM_UP_STEPS + NETWORK_WARM_UP_STEPS * options.network
+        warm_up = WARM_UP_STEPS + NETWORK_WARM_UP_STEPS * network
         result.digest_steps = warm_up + rounds * options.round_steps
         start = time.perf_counter()
         done = 0

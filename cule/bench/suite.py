@@ -11,7 +11,7 @@ from pathlib import Path
 from cule.bench import machine
 from cule.bench.divergence import measure_divergence
 from cule.bench.engines import EngineMissingError, is_cuda, unavailable_reason
-from cule.bench.interleaved import RoundOptions, compare_engines
+from cule.bench.interleaved import compare_engines
 from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of
 from cule.bench.plots import MISSING_MATPLOTLIB, can_plot, plot_all
@@ -141,36 +141,20 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
 def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions) -> Content:
     """Measure a cell; errors are those of `run_suite`."""
     head: Content = {"date": machine.now(), "load_average_at_start": machine.load_average()}
+    what = (cell.game, engines, cell.num_envs, threads, options)
     if cell.load == "divergence":
-        runs = measure_divergence(
-            cell.game,
-            engines,
-            num_envs=cell.num_envs,
-            threads=threads,
-            steps=options.divergence_steps,
-            seed=options.seed,
-        )
+        runs = measure_divergence(*what)
         return {**head, "divergence_runs": runs, "ends_at_once": False}
     if cell.load == "training":
-        result, configs = compare_agents(cell.game, engines, cell.num_envs, threads, options)
+        result, configs = compare_agents(*what)
         pairs = [
             (run_name(algorithm, name), run_name(algorithm, other))
             for algorithm in options.algorithms
             for name, other in pairs_of(engines)
         ]
         return {**head, **describe_comparison(result, pairs), "agents": configs}
-    rounds = RoundOptions(
-        num_envs=cell.num_envs,
-        threads=threads,
-        round_steps=options.round_steps,
-        rounds=options.rounds,
-        seconds=options.seconds,
-        seed=options.seed,
-        network=cell.load == "inference",
-        network_device=options.network_device,
-        async_batch=options.async_batch,
-    )
-    result = compare_engines(cell.game, engines, rounds)
+    network = cell.load == "inference"
+    result = compare_engines(*what, network=network)
     return {**head, **describe_comparison(result, pairs_of(engines))}
 
 

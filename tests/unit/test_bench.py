@@ -248,10 +248,10 @@ def use_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.ale
 def test_figures_of_another_kernel_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     use_another_kernel(monkeypatch)
-    sizes = interleaved.RoundOptions(num_envs=1, threads=1, round_steps=1, rounds=1)
+    sizes = (1, 1, BenchOptions(round_steps=1, rounds=2, seconds=0.0))
     with pytest.raises(engines.KernelMissingError, match="'compiled', but 'interpreter' runs"):
-        interleaved.compare_engines("pong", ["cule-cpu@compiled"], sizes)
-    interleaved.compare_engines("pong", ["cule-cpu"], sizes)
+        interleaved.compare_engines("pong", ["cule-cpu@compiled"], *sizes)
+    interleaved.compare_engines("pong", ["cule-cpu"], *sizes)
 
 
 @pytest.mark.ale
@@ -271,8 +271,8 @@ def test_steps_of_another_kernel_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.ale
 def test_records_name_the_kernel() -> None:
     names = ["cule-cpu@interpreter", "cule-cpu@compiled"]
-    sizes = interleaved.RoundOptions(num_envs=2, threads=1, round_steps=1, rounds=1)
-    result = interleaved.compare_engines("pong", names, sizes)
+    options = BenchOptions(round_steps=1, rounds=2, seconds=0.0)
+    result = interleaved.compare_engines("pong", names, 2, 1, options)
     content = records.describe_comparison(result, [])
     for name in names:
         assert content["runs"][name]["kernel"] == {

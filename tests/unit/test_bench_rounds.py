@@ -113,8 +113,9 @@ def make_kind(
 
 
 def small_comparison(names: list[str], **keywords: Any) -> interleaved.Comparison:
-    given = {"num_envs": 4, "threads": 1, "round_steps": 2, "rounds": 3, **keywords}
-    return interleaved.compare_engines("pong", names, interleaved.RoundOptions(**given))
+    given = {"round_steps": 2, "rounds": 3, "seconds": 0.0, **keywords}
+    num_envs = given.pop("num_envs", 4)
+    return interleaved.compare_engines("pong", names, num_envs, 1, BenchOptions(**given))
 
 
 class CompilingEnv(CountingEnv):
