@@ -3,8 +3,7 @@
 Engines add and sample alternately in one process, so the results are ratios within one run. Each
 engine gets its best input: 16 transitions at a time; single frames if it stacks them itself (cule),
 otherwise stacks. Samples are tensors. One thread. Engines that are not installed, or do not support
-a case, are reported as missing. On a CUDA device, a training step with the buffer on the device is
-compared with the same step and a buffer in RAM.
+a case, are reported as missing.
 
     python benchmarks/replay.py --rounds 15
 """
@@ -19,7 +18,6 @@ import json
 import multiprocessing
 import random
 import statistics
-import sys
 import time
 import warnings
 from collections import namedtuple
@@ -33,7 +31,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cule.bench.machine import load_average, machine, now, source
+from cule.bench.machine import conditions
 from cule.bench.memory import used_bytes
 from cule.replay import PrioritizedOptions, PrioritizedReplay, ReplayOptions, UniformReplay
 
@@ -42,9 +40,6 @@ CASES = {"pixels 84x84x4": (84, 84), "states of 27 floats": (27,)}
 BATCHES = (16, 32, 64, 128, 256, 512)
 PARTS = 32  # of the data
 ADDED = 16  # transitions per add
-#: Published gains of a buffer in GPU memory for a training step (Parr 2017), by batch.
-PUBLISHED_PERCENT = {16: 31, 32: 55, 64: 67, 128: 114, 256: 114}
-
 Transition = namedtuple("Transition", "obs action reward next_obs done")
 
 
@@ -296,70 +291,6 @@ def run_case(name: str, capacity: int, rounds: int) -> dict[str, Any]:
     return {"case": name, "capacity": capacity, "engines": found, "missing": missing}
 
 
-def training_step_times(device: str, rounds: int, capacity: int) -> dict[str, Any]:
-    """Times of a Q-learning step with the buffer on the device, and with the same data in RAM."""
-    data = Data((84, 84))
-    net = torch.nn.Sequential(
-        torch.nn.Conv2d(4, 32, 8, 4), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 4, 2),
-        torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3, 1), torch.nn.ReLU(), torch.nn.Flatten(),
-        torch.nn.Linear(3136, 512), torch.nn.ReLU(), torch.nn.Linear(512, 18),
-    ).to(device)  # fmt: skip
-    optimizer = torch.optim.Adam(net.parameters(), lr=1e-4)
-    options: dict[str, Any] = {"capacity": capacity, "num_envs": ADDED}
-    on_device = UniformReplay(ReplayOptions(**options, device=device))
-    in_ram = UniformReplay(ReplayOptions(**options))
-    as_list = _PlainList(data, capacity, lambda *row: row)
-    for replay in (on_device, in_ram):
-        replay.start(data.frames[:ADDED])
-    for step in range(capacity // ADDED):
-        for replay in (on_device, in_ram):
-            replay.append(*data.frame_step(step))
-        as_list.add(step)
-
-    def learn(*columns: torch.Tensor) -> None:
-        obs, actions, returns, discounts, next_obs = (column.to(device) for column in columns)
-        with torch.no_grad():
-            target = returns + discounts * net(next_obs.float() / 255).amax(1)
-        taken = net(obs.float() / 255).gather(1, actions[:, None]).squeeze(1)
-        loss = torch.nn.functional.smooth_l1_loss(taken, target)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    def from_list(size: int) -> None:
-        obs, actions, rewards, next_obs, done = as_list.sample(size)
-        learn(obs, actions, rewards, 0.99 * ~done, next_obs)
-
-    kinds: dict[str, Callable[[int], None]] = {
-        "device": lambda size: learn(*on_device.sample(size)[:5]),
-        "ram": lambda size: learn(*in_ram.sample(size)[:5]),
-        "ram list": from_list,
-    }
-    is_cuda = device.startswith("cuda")
-    synchronize: Callable[[], object] = torch.cuda.synchronize if is_cuda else lambda: None
-    found: dict[str, Any] = {}
-    for batch, published in PUBLISHED_PERCENT.items():
-        times: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for round_ in range(rounds + 1):
-            for kind, call in kinds.items():
-                synchronize()
-                begin = time.perf_counter()
-                for _ in range(5):
-                    call(batch)
-                synchronize()
-                if round_:  # the first is warm-up
-                    times[kind].append((time.perf_counter() - begin) / 5)
-        medians, rams = {k: statistics.median(t) for k, t in times.items()}, ("ram", "ram list")
-        found[str(batch)] = {
-            "step_us_median": {k: round(median * 1e6, 1) for k, median in medians.items()},
-            "gain_percent_over": {
-                k: round(100 * (medians[k] / medians["device"] - 1)) for k in rams
-            },
-            "published_gain_percent": published,
-        }
-    return found
-
-
 def version(package: str) -> str:
     """Version of a package or its nightly build; "missing" if it is not installed."""
     for name in (package, f"{package}-nightly"):
@@ -389,7 +320,7 @@ def table(case: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main() -> None:
     """Run all cases, print tables, and write the record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -397,39 +328,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15, help="rounds (%(default)s)")
     parser.add_argument("--pixels", type=int, default=10_000, help="capacity (%(default)s)")
     parser.add_argument("--states", type=int, default=200_000, help="capacity (%(default)s)")
-    parser.add_argument("--device", help="device of the training step (cuda, if available)")
     parser.add_argument("--out", type=Path, default=RECORD)
     options = parser.parse_args()
-    load_before = load_average()
+    record = {
+        **conditions(vars(options)),
+        "versions": {package: version(package) for package in ("torchrl", "tensordict", "cpprb")},
+        "cases": [],
+    }
     context = multiprocessing.get_context("spawn")
-    cases = []
     for name, capacity in zip(CASES, (options.pixels, options.states), strict=True):
         with context.Pool(1) as pool:  # a new process, for its memory
-            cases.append(pool.apply(run_case, (name, capacity, options.rounds)))
-        print(table(cases[-1]), flush=True)
-    device = options.device or ("cuda" if torch.cuda.is_available() else "")
-    training: Any = "skipped: torch finds no CUDA device"
-    if device:
-        training = training_step_times(device, options.rounds, options.pixels)
-    print(f"\ntraining step, buffer on the device against RAM: {json.dumps(training, indent=1)}")
-    record = {
-        "what": "replay: bytes, CPU time of adds and samples; other engines over cule, interleaved",
-        "date": now(),
-        "command": " ".join(["python", "benchmarks/replay.py", *sys.argv[1:]]),
-        "source": source(),
-        "machine": machine(),
-        "threads": 1,
-        "versions": {package: version(package) for package in ("torchrl", "tensordict", "cpprb")},
-        "load_average": {"start": load_before, "end": load_average()},
-        "rounds": options.rounds,
-        "cases": cases,
-        "training_step": training,
-    }
+            case = pool.apply(run_case, (name, capacity, options.rounds))
+        print(table(case), flush=True)
+        record["cases"].append(case)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(record, indent=1) + "\n")
     print(f"\n{options.out}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
