@@ -31,25 +31,32 @@ FRAMESKIP = 4
 CASES = {"acting": 0.1, "learning": 0.78}
 
 
-def measure(case: str, steps: int) -> dict[str, float]:
-    """Frames per second of a run, and bytes of a transition on the wire."""
-    agent = ApexDQN(
+def make_agent(**options: Any) -> ApexDQN:
+    """Ape-X with one actor in pong."""
+    return ApexDQN(
         ApexConfig(
             game="pong",
             num_actors=1,
-            num_envs=32,
             env_threads=1,
             torch_threads=1,
-            network="small",
             memory=100_000,
-            learning_starts=2_000,
-            block_size=512,
-            batch_size=64,
-            samples_per_insert=CASES[case],
-            total_steps=steps,
             decorrelate_steps=0,
             cluster="local",
+            **options,
         )
+    )
+
+
+def measure(case: str, steps: int) -> dict[str, float]:
+    """Frames per second of a run, and bytes of a transition on the wire."""
+    agent = make_agent(
+        num_envs=32,
+        network="small",
+        learning_starts=2_000,
+        block_size=512,
+        batch_size=64,
+        samples_per_insert=CASES[case],
+        total_steps=steps,
     )
     began: tuple[float, int] | None = None
     block_bytes = 0.0
@@ -68,21 +75,7 @@ def measure(case: str, steps: int) -> dict[str, float]:
 
 def measure_actor(steps: int) -> dict[str, float]:
     """Frames per second of an actor that plays alone with the network `nature`, and its weights."""
-    agent = ApexDQN(
-        ApexConfig(
-            game="pong",
-            num_actors=1,
-            num_envs=64,
-            env_threads=1,
-            torch_threads=1,
-            memory=100_000,
-            block_size=2_048,
-            learning_starts=steps,
-            total_steps=steps,
-            decorrelate_steps=0,
-            cluster="local",
-        )
-    )
+    agent = make_agent(num_envs=64, block_size=2_048, learning_starts=steps, total_steps=steps)
     speeds = []
     for _ in agent.train():
         assert agent.actor_group is not None
