@@ -34,45 +34,39 @@ def record(rom: Path, seed: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(actions), np.array(ram)
 
 
-def main() -> None:
-    """Record with ale-py, and play on a batch."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--game", default="space_invaders")
-    parser.add_argument("--num-envs", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=500)
-    args = parser.parse_args()
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--game", default="space_invaders")
+parser.add_argument("--num-envs", type=int, default=16)
+parser.add_argument("--steps", type=int, default=500)
+args = parser.parse_args()
 
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    rom = cule.roms.get_rom_path(args.game)
-    assert rom is not None, "cule roms list says which games are found"
-    histories = [record(rom, seed, args.steps) for seed in range(args.num_envs)]
-    lengths = np.array([len(actions) for actions, _ in histories])
+ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+rom = cule.roms.get_rom_path(args.game)
+assert rom is not None, "cule roms list says which games are found"
+histories = [record(rom, seed, args.steps) for seed in range(args.num_envs)]
+lengths = np.array([len(actions) for actions, _ in histories])
 
-    # As the console of ALEInterface: all 18 actions, nothing after the reset.
-    env = cule.AtariVectorEnv(
-        args.game,
-        args.num_envs,
-        frameskip=4,
-        full_action_space=True,
-        noop_max=0,
-        use_fire_reset=False,
-    )
-    env.reset(seed=np.arange(args.num_envs))
-    actions = np.zeros((lengths.max(), args.num_envs), np.int64)  # no-ops after the end
-    for i, (history, _) in enumerate(histories):
-        actions[: len(history), i] = history
-    compared = 0
-    for t in range(len(actions) + 1):
-        if t > 0:
-            env.step(actions[t - 1])
-        for i in np.flatnonzero(t <= lengths).tolist():
-            if not (env.ram[i] == histories[i][1][t]).all():
-                raise SystemExit(f"history {i}: the RAM differs after step {t}")
-            compared += 1
-    print(f"{args.num_envs} histories, {lengths.min()} to {lengths.max()} steps: RAM equal to")
-    print(f"ale-py {ale_py.__version__} in all {compared:,} comparisons")
-    env.close()
-
-
-if __name__ == "__main__":
-    main()
+# As the console of ALEInterface: all 18 actions, nothing after the reset.
+env = cule.AtariVectorEnv(
+    args.game,
+    args.num_envs,
+    frameskip=4,
+    full_action_space=True,
+    noop_max=0,
+    use_fire_reset=False,
+)
+env.reset(seed=np.arange(args.num_envs))
+actions = np.zeros((lengths.max(), args.num_envs), np.int64)  # no-ops after the end
+for i, (history, _) in enumerate(histories):
+    actions[: len(history), i] = history
+compared = 0
+for t in range(len(actions) + 1):
+    if t > 0:
+        env.step(actions[t - 1])
+    for i in np.flatnonzero(t <= lengths).tolist():
+        if not (env.ram[i] == histories[i][1][t]).all():
+            raise SystemExit(f"history {i}: the RAM differs after step {t}")
+        compared += 1
+print(f"{args.num_envs} histories, {lengths.min()} to {lengths.max()} steps: RAM equal to")
+print(f"ale-py {ale_py.__version__} in all {compared:,} comparisons")
+env.close()

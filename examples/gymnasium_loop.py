@@ -37,20 +37,14 @@ def play_batch(envs: VectorEnv, steps: int) -> None:
     print(f"{envs.num_envs} environments: {steps} steps, {episodes} episodes, {obs.shape}")
 
 
-def main() -> None:
-    """Play both."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2_000)
-    steps = parser.parse_args().steps
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--steps", type=int, default=2_000)
+steps = parser.parse_args().steps
 
-    print(f"cule {cule.__version__}")  # importing cule registers the ids
-    env = gymnasium.make("cule/Breakout-v5")
-    play_one(env, steps)
-    env.close()
-    envs = gymnasium.make_vec("cule/Breakout-v5", num_envs=16)
-    play_batch(envs, steps)
-    envs.close()
-
-
-if __name__ == "__main__":
-    main()
+print(f"cule {cule.__version__}")  # importing cule registers the ids
+env = gymnasium.make("cule/Breakout-v5")
+play_one(env, steps)
+env.close()
+envs = gymnasium.make_vec("cule/Breakout-v5", num_envs=16)
+play_batch(envs, steps)
+envs.close()

@@ -28,21 +28,15 @@ def play(address: str, steps: int) -> None:
         print(f"{steps} steps, {score:g} points, state {env.state()}")
 
 
-def main() -> None:
-    """Start the server, play, and stop it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--game", default="pong")
-    parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--serve", action="store_true", help="keep serving")
-    options = parser.parse_args()
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--game", default="pong")
+parser.add_argument("--port", type=int, default=0, help="0: any free port")
+parser.add_argument("--steps", type=int, default=200)
+parser.add_argument("--serve", action="store_true", help="keep serving")
+options = parser.parse_args()
 
-    with serving(make_app(options.game), port=options.port) as address:
-        print(f"serving {options.game} at {address}", flush=True)
-        play(address, options.steps)
-        while options.serve:
-            time.sleep(1)
-
-
-if __name__ == "__main__":
-    main()
+with serving(make_app(options.game), port=options.port) as address:
+    print(f"serving {options.game} at {address}", flush=True)
+    play(address, options.steps)
+    while options.serve:
+        time.sleep(1)

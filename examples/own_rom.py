@@ -166,34 +166,28 @@ def as_text(screen: np.ndarray) -> str:
     return "\n".join("".join(row) for row in shades[screen[::12, ::4] // 26])
 
 
-def main() -> None:
-    """Make the game and play it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("build", "apples"))
-    parser.add_argument("--steps", type=int, default=200)
-    args = parser.parse_args()
-
-    rom_path, rules = write_game(args.out)
-    env = cule.AtariVectorEnv("apples", 16, rom_path=rom_path, rules=rules, noop_max=0)
-    env.reset(seed=0)
-    for name, choose in (
-        ("random", lambda rng, ram: rng.integers(3, size=16)),
-        ("follow the apple", lambda rng, ram: follow(ram)),
-    ):
-        rng, points = np.random.default_rng(0), 0
-        for _ in range(args.steps):
-            points += int(env.step(choose(rng, env.ram))[1].sum())
-        print(f"{name}: {points} points of 16 environments in {args.steps} steps")
-    print(as_text(env.screens("gray", [0])[0]))
-    print(f"{rom_path} and {rules} are a game for every command of cule")
-    env.close()
-
-
 def follow(ram: np.ndarray) -> np.ndarray:
     """0, 1 or 2: stay, right, left, towards the apple; RAM uint8 ``[N, 128]``."""
     basket, apple = ram[:, 0].astype(int), ram[:, 1].astype(int)
     return np.where(apple > basket, 1, np.where(apple < basket, 2, 0))
 
 
-if __name__ == "__main__":
-    main()
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--out", type=Path, default=Path("build", "apples"))
+parser.add_argument("--steps", type=int, default=200)
+args = parser.parse_args()
+
+rom_path, rules = write_game(args.out)
+env = cule.AtariVectorEnv("apples", 16, rom_path=rom_path, rules=rules, noop_max=0)
+env.reset(seed=0)
+for name, choose in (
+    ("random", lambda rng, ram: rng.integers(3, size=16)),
+    ("follow the apple", lambda rng, ram: follow(ram)),
+):
+    rng, points = np.random.default_rng(0), 0
+    for _ in range(args.steps):
+        points += int(env.step(choose(rng, env.ram))[1].sum())
+    print(f"{name}: {points} points of 16 environments in {args.steps} steps")
+print(as_text(env.screens("gray", [0])[0]))
+print(f"{rom_path} and {rules} are a game for every command of cule")
+env.close()
