@@ -13,9 +13,8 @@ _ADDRESS, _LOW, _HIGH, _CALL = 2, 56, 57, 75
 _HEADER = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
-#: Format of attributes with a value in section .nv.info. Kinds of those that have one for each
-#: function: registers, and for a kernel the bytes of stack of a thread, with all that it calls.
-_VALUE, REGISTERS, STACK = 4, 0x2F, 0x12
+#: Format of attributes with a value in section .nv.info, and the kind that each function has.
+_VALUE, _REGISTERS = 4, 0x2F
 _RESERVED_SHARED_BYTES = 1024  # of every block, in the size of its section
 
 
@@ -34,7 +33,6 @@ class Module:
     starts: dict[str, int] = field(default_factory=dict)  # of functions in `code`, kernel first
     words: dict[int, int] = field(default_factory=dict)  # halves of addresses, by place in `code`
     registers: int = 0  # of a thread
-    stack_bytes: int = 0  # of a thread
     shared_bytes: int = 0  # of a block, without dynamic shared memory
 
 
@@ -62,13 +60,13 @@ def kernels_of(module: bytes) -> list[str]:
     return [name[6:] for name, _ in _heads(module) if name.startswith(".text.")]
 
 
-def read_attribute(attributes: bytes, wanted: int) -> dict[int, int]:
-    """Values of an attribute of functions, by number of the function's symbol."""
+def _read_registers(attributes: bytes) -> dict[int, int]:
+    """Registers of functions, by number of the function's symbol."""
     found, at = {}, 0
     while at < len(attributes):
         form, kind, size = struct.unpack_from("<BBH", attributes, at)
         at += 4
-        if (form, kind) == (_VALUE, wanted):
+        if (form, kind) == (_VALUE, _REGISTERS):
             symbol, value = struct.unpack_from("<II", attributes, at)
             found[symbol] = value
         at += size if form == _VALUE else 0
@@ -119,8 +117,7 @@ def read_module(module: bytes, kernel: str) -> Module:
     symbols = {head[7] & 0xFFFFFF for name, head in heads if name == f".text.{kernel}"}
     attributes = contents.get(".nv.info", b"")
     for symbol in symbols:
-        found.registers = read_attribute(attributes, REGISTERS).get(symbol, 0)
-        found.stack_bytes = read_attribute(attributes, STACK).get(symbol, 0)
+        found.registers = _read_registers(attributes).get(symbol, 0)
     for name, head in heads:
         if name == f".nv.shared.{kernel}":
             found.shared_bytes = head[5] - _RESERVED_SHARED_BYTES
