@@ -56,15 +56,12 @@ _TERM = re.compile(r"\s*([+-]?)\s*(\$[0-9A-Fa-f]+|%[01]+|\d+|\w+)")
 _WIDE = re.compile(r"\$[0-9A-Fa-f]{3,}")
 
 
-def assemble(
-    source: str, origin: int = 0xF000, symbols: Mapping[str, int] | None = None
-) -> tuple[bytes, dict[str, int]]:
+def assemble(source: str, origin: int = 0xF000) -> tuple[bytes, dict[str, int]]:
     """Assemble a program.
 
     Args:
         source: The text.
         origin: Address of the first byte.
-        symbols: Names known besides the chip's registers.
 
     Returns:
         The bytes from `origin` on, and the address or value of every name of the source.
@@ -72,7 +69,7 @@ def assemble(
     Raises:
         InvalidArgumentError: A statement is not understood.
     """
-    return _Assembler(origin, {**REGISTERS, **(symbols or {})}).run(source)
+    return _Assembler(origin).run(source)
 
 
 def encode(opcode: Opcode, operand: int = 0) -> bytes:
@@ -89,9 +86,8 @@ def wait_code(cycles: int) -> bytes:
 
 
 class _Assembler:
-    def __init__(self, origin: int, known: dict[str, int]) -> None:
+    def __init__(self, origin: int) -> None:
         self.origin = origin
-        self.known = known
         self.own: dict[str, int] = {}
         self.labels: set[str] = set()
         self.is_final = False
@@ -191,8 +187,8 @@ class _Assembler:
             return int(word)
         if word in self.own:
             return self.own[word]
-        if word in self.known:
-            return self.known[word]
+        if word in REGISTERS:
+            return REGISTERS[word]
         if word in self.labels and not self.is_final:
             return 0xF000  # further down; the second pass knows
         raise InvalidArgumentError(f"unknown name {shown(word)}")
