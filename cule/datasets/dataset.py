@@ -48,6 +48,14 @@ class Episode(NamedTuple):
 class Dataset:
     """Recorded trajectories of one game, as `open_dataset` returns them.
 
+    Attributes:
+        game: Id of the game.
+        rom_md5: MD5 of its ROM, 32 hexadecimal digits.
+        cule_version: Version of cule that recorded it.
+        action_set: Names of the actions, as in `cule.Action`.
+        seeds: Seed of each trajectory.
+        num_trajectories: Number of trajectories.
+
     Example:
         >>> import cule
         >>> from cule.datasets import Recorder, open_dataset
@@ -64,6 +72,10 @@ class Dataset:
     def __init__(self, log: Log) -> None:
         """Read the tables of episodes."""
         self._log = log
+        self.game, self.rom_md5, self.cule_version = log.game, log.rom_md5, log.cule_version
+        self.action_set = log.action_set
+        self.seeds = tuple(seed for segment in log.segments for seed in segment.seeds)
+        self.num_trajectories = len(self.seeds)
         self._tables = [segment.episodes() for segment in log.segments]
 
     def __len__(self) -> int:
@@ -78,39 +90,9 @@ class Dataset:
         )
 
     @property
-    def game(self) -> str:
-        """Id of the game."""
-        return self._log.game
-
-    @property
-    def rom_md5(self) -> str:
-        """MD5 of its ROM, 32 hexadecimal digits."""
-        return self._log.rom_md5
-
-    @property
-    def cule_version(self) -> str:
-        """Version of cule that recorded it."""
-        return self._log.cule_version
-
-    @property
     def options(self) -> Mapping[str, Any]:
         """Options of the recorded environment, without those of the machine."""
         return MappingProxyType(self._log.options)
-
-    @property
-    def action_set(self) -> tuple[str, ...]:
-        """Names of the actions, as in `cule.Action`."""
-        return self._log.action_set
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """Seed of each trajectory."""
-        return tuple(seed for segment in self._log.segments for seed in segment.seeds)
-
-    @property
-    def num_trajectories(self) -> int:
-        """Number of trajectories."""
-        return len(self.seeds)
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
