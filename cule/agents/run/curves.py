@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import importlib.util
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from typing import Any
 
 from cule.agents.run.folders import CONFIG_FILE, read_config, read_rows
 from cule.agents.run.scores import Interval, aggregate
-from cule.errors import InvalidArgumentError, MissingPackageError, shown
+from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import writing
+from cule.lazy import needs
 from cule.option_fields import parse_options, positional
 
 #: Colours of curves, in order.
@@ -113,8 +113,6 @@ def plot_curves(words: Sequence[str]) -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(table, curves, points)
     print(f"written: {table}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingPackageError(f"{options.out}: matplotlib is needed; pip install 'cule[bench]'")
     draw(options.out, curves, points, options.goal)
     print(f"written: {options.out}")
     return 0
@@ -158,10 +156,15 @@ def numbers(values: Iterable[float]) -> list[str]:
 
 @contextlib.contextmanager
 def save_figure(path: Path, inches: tuple[float, float]) -> Iterator[Any]:
-    """Yield a figure of matplotlib, and save it: the same bytes each time."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """Yield a figure of matplotlib, and save it: the same bytes each time.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed.
+    """
+    with needs("cule[bench]"):
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "cule", "svg.fonttype": "none"}):
         figure: Any = Figure(figsize=inches, layout="constrained")

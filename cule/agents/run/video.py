@@ -15,8 +15,9 @@ from torch import Tensor
 from cule.agents.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.checks import to_numpy
-from cule.errors import InvalidArgumentError, MissingPackageError, VideoError, shown
+from cule.errors import InvalidArgumentError, VideoError, shown
 from cule.files import check_writable, written_and_free
+from cule.lazy import needs
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
 Writer = Generator[None, NDArray[np.uint8] | None, None]
@@ -149,10 +150,6 @@ def check_video_path(path: Path) -> None:
     """Require that a video can be made."""
     if path.suffix.lower() != ".mp4":
         raise InvalidArgumentError(f"video is {shown(str(path))}; it must be a file NAME.mp4")
-    try:
+    with needs("cule[video]"):
         import imageio_ffmpeg  # noqa: F401
-    except ImportError:
-        raise MissingPackageError(
-            "a video needs imageio-ffmpeg; pip install 'cule[video]'"
-        ) from None
     check_writable(path)

@@ -8,7 +8,6 @@ statistical precipice") over human-normalized scores, with a stratified bootstra
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ from cule.agents.run.scores import (
     reference_scores,
 )
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
-from cule.errors import InvalidArgumentError, MissingPackageError
+from cule.errors import InvalidArgumentError
 from cule.files import replace_text
 
 #: Human-normalized scores at which the performance profile is computed.
@@ -168,10 +167,6 @@ def write_report(folder: Path) -> Results:
     points = {curve.label: curve.points() for curve in results.curves}
     write_table(out / "curves.csv", results.curves, points)
     replace_text(out / "table.tex", latex_table(results))
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingPackageError(
-            f"{out}: matplotlib is needed for pictures; pip install 'cule[bench]'"
-        )
     draw_curves(out / "curves.svg", results, points)
     if results.profile:
         draw_profile(out / "profile.svg", results)
