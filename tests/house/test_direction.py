@@ -106,6 +106,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "familiar_names",
         "progress",
         "signals",
+        "device",
         "games",
         "envs",
         "watch",
