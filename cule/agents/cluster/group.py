@@ -189,10 +189,8 @@ class ClusterGroup:
         return remote.remote(self.ring_options, self.first_rings[index], actors[index::shards])
 
     def _make_player(self, index: int) -> Any:
-        device, threads = (
-            "cuda" if self.config.actor_gpus else "cpu",
-            max(self.config.env_threads, 1),
-        )
+        device = "cuda" if self.config.actor_gpus else "cpu"
+        threads = max(self.config.env_threads, 1)
         config = dataclasses.replace(self.config, env_device=device, env_threads=threads)
         remote = self.ray.remote(Player).options(
             num_cpus=self.actor_resources["CPU"],

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cule.agents.run.folders import CONFIG_FILE
+from cule.agents.run.folders import CONFIG_FILE, read_rows
 from cule.errors import InvalidArgumentError, MissingPackageError, shown
 from cule.files import replace_bytes, replace_text, writing
 
@@ -140,13 +140,10 @@ class Table:
         self.path = path
         self.rows: list[dict[str, Value]] = []
         self.columns: list[str] = []
-        if until_step is not None and path.exists():
-            with path.open(newline="") as file:
-                # A process killed while writing leaves an incomplete last line.
-                reader = csv.DictReader((line for line in file if line.endswith("\n")), restval="")
-                self.columns = list(reader.fieldnames or [])
-                rows = [row for row in reader if _step_of(row) <= until_step]
-                self.rows = [{k: _parse(v) for k, v in row.items()} for row in rows]
+        if until_step is not None:
+            rows = [row for row in read_rows(path) if _step_of(row) <= until_step]
+            self.rows = [{k: _parse(v) for k, v in row.items()} for row in rows]
+            self.columns = list(self.rows[0]) if self.rows else []
         self._rewrite()
 
     def add(self, row: Row) -> None:

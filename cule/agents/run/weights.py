@@ -26,19 +26,15 @@ from cule.agents.run.checkpoint import (
     policy_state,
     read_checkpoint,
 )
-from cule.errors import CheckpointError, MissingPackageError, shown
+from cule.errors import CheckpointError, MissingPackageError
 from cule.files import replace_bytes
 from cule.reading import parse_json, read_file
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
 
-#: Entries of the metadata that are JSON, and their types.
-_JSON_TYPES = {
-    name: kind
-    for name, kind in POLICY_TYPES.items()
-    if name not in ("algorithm", "version", "network")
-}
+#: Entries of the metadata that are JSON.
+_JSON_NAMES = [name for name in POLICY_TYPES if name not in ("algorithm", "version", "network")]
 
 #: The checksum in the header, and its placeholder while the checksum is computed.
 _SUM = re.compile(rb'"crc32" ?: ?"([0-9a-f]{8})"')
@@ -61,7 +57,7 @@ def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
     from safetensors.torch import save
 
     values: Mapping[str, object] = {**state}
-    texts = {name: json.dumps(values[name]) for name in _JSON_TYPES}
+    texts = {name: json.dumps(values[name]) for name in _JSON_NAMES}
     texts |= {"algorithm": state["algorithm"], "version": state["version"]}
     texts |= {"game": str(state["config"]["game"]), "format": "pt", "crc32": _NO_SUM}
     # safetensors takes contiguous tensors that share no memory.
@@ -99,22 +95,17 @@ def read_to_play(path: Path) -> PolicyState:
 
 
 def _parse_metadata(texts: Mapping[str, str]) -> dict[str, object]:
-    """The values of metadata; a ValueError if some are missing or of another type."""
-    missing = [name for name in ("algorithm", "version", *_JSON_TYPES) if name not in texts]
+    """The values of metadata; a ValueError if some are missing."""
+    missing = [name for name in ("algorithm", "version", *_JSON_NAMES) if name not in texts]
     if missing:
         raise ValueError(f"its metadata have no {', '.join(missing)}")
-    values: dict[str, object] = {name: parse_json(texts[name]) for name in _JSON_TYPES}
-    for name, kind in _JSON_TYPES.items():
-        if not isinstance(values[name], kind):
-            raise ValueError(
-                f"{name} of its metadata is {shown(texts[name])}; it must be a {kind.__name__}"
-            )
+    values: dict[str, object] = {name: parse_json(texts[name]) for name in _JSON_NAMES}
     return {"algorithm": texts["algorithm"], "version": texts["version"], **values}
 
 
 def _check_sum(data: bytes, texts: Mapping[str, str]) -> None:
     """Compare the checksum, which files of cule 0.2.0 do not have; a ValueError if it is wrong."""
-    unknown = texts.keys() - {"algorithm", "version", "game", "format", "crc32", *_JSON_TYPES}
+    unknown = texts.keys() - {"algorithm", "version", "game", "format", "crc32", *_JSON_NAMES}
     if unknown:
         raise ValueError(f"its metadata have {', '.join(sorted(unknown))}, which nothing here has")
     found = _SUM.search(data)
