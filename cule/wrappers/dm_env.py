@@ -5,24 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
 from cule.lazy import needs
-from cule.wrappers.options import with_fixed
+from cule.wrappers.options import SINGLE, with_fixed
 
 with needs("dm-env"):
     import dm_env
     from dm_env import specs
-
-#: Options that follow from what dm_env expects.
-_FIXED = {
-    "autoreset_mode": AutoresetMode.DISABLED,
-    "output": "numpy",
-    "device": "cpu",
-    "continuous": False,
-}
 
 
 class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optional
@@ -53,7 +44,7 @@ class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optiona
 
     def __init__(self, game: str, seed: int | None = None, **options: Any) -> None:
         """Make the environment."""
-        self.env = AtariVectorEnv(game, 1, **with_fixed("dm_env", options, _FIXED))
+        self.env = AtariVectorEnv(game, 1, **with_fixed("dm_env", options, SINGLE))
         self._seed = seed
         self._has_ended = True
 

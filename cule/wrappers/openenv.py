@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError
 from cule.lazy import needs
-from cule.wrappers.options import with_fixed
+from cule.wrappers.options import SINGLE, with_fixed
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -29,14 +28,6 @@ with needs("openenv"):
         create_fastapi_app,
     )
     from pydantic import Field
-
-#: Options that follow from what OpenEnv expects.
-_FIXED = {
-    "autoreset_mode": AutoresetMode.DISABLED,
-    "output": "numpy",
-    "device": "cpu",
-    "continuous": False,
-}
 
 
 class AtariAction(Action):  # type: ignore[misc]  # the library is optional
@@ -86,7 +77,7 @@ class OpenEnvEnvironment(Environment):  # type: ignore[misc]  # the library is o
     def __init__(self, game: str, **options: Any) -> None:
         """Make the environment."""
         super().__init__()
-        self.env = AtariVectorEnv(game, 1, **with_fixed("OpenEnv", options, _FIXED))
+        self.env = AtariVectorEnv(game, 1, **with_fixed("OpenEnv", options, SINGLE))
         self._state = State(game=game)
 
     def reset(

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium.vector import AutoresetMode
+
 from cule.envs import AtariVectorEnv
 from cule.errors import InvalidArgumentError, shown
+
+#: Options that follow from what dm_env and OpenEnv expect of a single environment.
+SINGLE = {
+    "autoreset_mode": AutoresetMode.DISABLED,
+    "output": "numpy",
+    "device": "cpu",
+    "continuous": False,
+}
 
 
 def with_fixed(

@@ -107,6 +107,17 @@ class Pool:
         self.env.send(actions)
         self._batch_ids = ids
 
+    def recv(self) -> Any:
+        """Wait for a batch, in the form of the interface."""
+        raise NotImplementedError
+
+    def step(
+        self, action: Mapping[str, Any] | NDArray[Any], env_id: NDArray[Any] | None = None
+    ) -> Any:
+        """`send`, and `recv`."""
+        self.send(action, env_id)
+        return self.recv()
+
     def close(self, **kwargs: object) -> None:
         """Free the environments."""
         self.env.close()
@@ -249,13 +260,6 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
             return batch.obs, _info(batch)
         return batch.obs, batch.reward, batch.terminated, batch.truncated, _info(batch)
 
-    def step(
-        self, action: Mapping[str, Any] | NDArray[Any], env_id: NDArray[Any] | None = None
-    ) -> tuple[Any, ...]:
-        """`send`, and `recv`."""
-        self.send(action, env_id)
-        return self.recv()
-
     def render(  # type: ignore[override]  # as EnvPool's
         self, env_ids: int | Sequence[int] | None = None, camera_id: int | None = None
     ) -> NDArray[np.uint8]:
@@ -292,13 +296,6 @@ class DMEnvPool(Pool):
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
         """Wait for a batch, and return its `dm_env.TimeStep`."""
         return self._time_step(self._receive())
-
-    def step(
-        self, action: Mapping[str, Any] | NDArray[Any], env_id: NDArray[Any] | None = None
-    ) -> Any:
-        """`send`, and `recv`."""
-        self.send(action, env_id)
-        return self.recv()
 
     def observation_spec(self) -> State:
         """The `State` of one environment."""
