@@ -24,12 +24,7 @@ from cule.bench.records import (
     settings_of,
 )
 from cule.bench.report import BASELINES, left_out_notes, report
-from cule.bench.training import (
-    check_algorithms,
-    compare_agents,
-    run_name,
-    training_unavailable_reason,
-)
+from cule.bench.training import check_algorithms, compare_agents, run_name
 from cule.errors import CuleError, RomNotFoundError
 from cule.files import replace_text
 
@@ -58,17 +53,16 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
     threads = options.threads or machine.num_cpus()
     engines, missing = available_engines(options, say)
     skipped_loads: list[str] = []
-    reason = training_unavailable_reason()
-    if reason is not None:
-        skipped_loads = [load for load in options.load if load in ("inference", "training")]
-        if skipped_loads:
-            say(f"{', '.join(skipped_loads)}: skipped: {reason}")
-    elif "training" in options.load:
-        check_algorithms(options.algorithms)
     if importlib.util.find_spec("torch") is not None:
         import torch
 
         torch.set_num_threads(threads)
+        if "training" in options.load:
+            check_algorithms(options.algorithms)
+    else:
+        skipped_loads = [load for load in options.load if load in ("inference", "training")]
+        if skipped_loads:
+            say(f"{', '.join(skipped_loads)}: skipped: torch is not installed")
 
     hardware = machine.hardware_line(threads)
     folder = options.out or Path(f"cule-bench-{machine.now()[:19].replace(':', '')}")

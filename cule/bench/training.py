@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import time
 import warnings
 from collections.abc import Sequence
@@ -30,11 +29,6 @@ FromAgents: TypeAlias = Any
 def run_name(algorithm: str, engine: str) -> str:
     """Name of an agent on an engine in records."""
     return f"{algorithm} on {engine}"
-
-
-def training_unavailable_reason() -> str | None:
-    """Why nothing can be trained here; None if training is available."""
-    return None if importlib.util.find_spec("torch") else "torch is not installed"
 
 
 def check_algorithms(names: Sequence[str]) -> None:
