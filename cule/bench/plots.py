@@ -69,6 +69,9 @@ MAX_GAMES = 8
 
 DPI = 130
 
+#: Of the number next to a mark: its `xytext` is the distance in points.
+IN_POINTS: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
+
 #: Figures and axes of matplotlib, which is optional; its types are not checked.
 Figure: TypeAlias = Any
 Axes: TypeAlias = Any
@@ -176,11 +179,7 @@ def _plot_bars(
         if len(rates) > 1:
             axis.plot(rates, [place] * len(rates), marker, color=colour, markersize=4, zorder=3)
         axis.annotate(
-            f"{middle:,.0f}",
-            (max(rates), place),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
+            f"{middle:,.0f}", (max(rates), place), xytext=(6, 0), va="center", **IN_POINTS
         )
     axis.set_yticks(range(len(names)), [_title_of(name) for name in names])
     axis.invert_yaxis()
@@ -262,14 +261,8 @@ def plot_ratios(records: Sequence[Record], load: str, hardware: str, path: Path)
                 by_cpu_time = ratio["by_cpu_time"]["median"]
                 axis.plot(by_cpu_time, height, marker="|", markersize=9, color="black")
             if has_numbers:
-                axis.annotate(
-                    f"{ratio['median']:.2f}",
-                    (max(ratio["quartiles"]), height),
-                    xytext=(5, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=8,
-                )
+                text, end = f"{ratio['median']:.2f}", (max(ratio["quartiles"]), height)
+                axis.annotate(text, end, xytext=(5, 0), va="center", **IN_POINTS)
     axis.set_yticks(range(len(chosen)), [game_label(record) for record in chosen])
     axis.set_ylim(len(chosen) - 0.4, -0.6)
     axis.axvline(1.0, color="black", linewidth=1)
@@ -311,14 +304,9 @@ def plot_training(records: Sequence[Record], hardware: str, path: Path) -> Path:
             )
             axis.vlines(position, min(rates), max(rates), color="black", linewidth=1)
             busy = median_utilization(runs)
-            axis.annotate(
-                f"{height:,.0f}" + ("" if busy is None else f"\nGPU {busy:.0f} %"),
-                (position, max(rates)),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-            )
+            text = f"{height:,.0f}" + ("" if busy is None else f"\nGPU {busy:.0f} %")
+            top = (position, max(rates))
+            axis.annotate(text, top, xytext=(0, 3), ha="center", **IN_POINTS)
     _label_sizes(axis, records, sizes)
     axis.set_ylabel("emulated frames per second")
     axis.margins(y=0.2)
