@@ -133,22 +133,17 @@ void compare(Warp& w, const Instruction& i) {
                                            : false;
     value |= u32(is_ordered || is_unordered) << l;
   }
-  const u32 other = w.lanes_of(i.operands[4]);
-  const auto combine = [&](u32 v) {
-    return i.is(kOR) ? v | other : i.is(kXOR) ? v ^ other : v & other;
-  };
-  w.set_lanes(i.operands[0], combine(value));
-  w.set_lanes(i.operands[1], combine(~value));
+  set_comparison(w, i, value);
 }
 
 // I2F and I2FP: words to float32 or float64.
-void from_integer(Warp& w, const Instruction& i) {
+template <class T>
+void from_integer_to(Warp& w, const Instruction& i) {
   if (i.is(kU64) || i.is(kS64)) throw Unknown("I2F of pairs");
   Row t;
   const u32* a = w.words(i.operands[1], t);
   const bool is_unsigned = i.is(kU32) || i.is(kU8) || i.is(kU16);
-  float single[kLanes];
-  double twice[kLanes];
+  T out[kLanes];
   const Rounding rounding(i);
   for (u32 l = 0; l < kLanes; ++l) {
     const u32 x = i.is(kU8) ? u8(a[l]) : i.is(kU16) ? u16(a[l]) : a[l];
@@ -156,14 +151,12 @@ void from_integer(Warp& w, const Instruction& i) {
                       : i.is(kS8)  ? i64(int8_t(x))
                       : i.is(kS16) ? i64(int16_t(x))
                                    : i64(i32(x));
-    single[l] = float(value);
-    twice[l] = double(value);
+    out[l] = T(value);
   }
-  if (i.is(kF64)) {
-    store(w, i.operands[0], twice);
-  } else {
-    store(w, i.operands[0], single);
-  }
+  store(w, i.operands[0], out);
+}
+void from_integer(Warp& w, const Instruction& i) {
+  i.is(kF64) ? from_integer_to<double>(w, i) : from_integer_to<float>(w, i);
 }
 
 // F2I: to words, with saturation; NaN is 0.
@@ -215,19 +208,13 @@ void reciprocal(Warp& w, const Instruction& i) {
   w.store(i.operands[0], out.lane);
 }
 
-// F2F.F64.F32 and F2F.F32.F64.
-void widen(Warp& w, const Instruction& i) {
-  float from[kLanes];
-  double to[kLanes];
+// F2F.
+template <class To, class From>
+void convert(Warp& w, const Instruction& i) {
+  From from[kLanes];
+  To to[kLanes];
   read(w, i, 1, from);
-  std::copy_n(from, kLanes, to);
-  store(w, i.operands[0], to);
-}
-void narrow(Warp& w, const Instruction& i) {
-  double from[kLanes];
-  float to[kLanes];
-  read(w, i, 1, from);
-  for (u32 l = 0; l < kLanes; ++l) to[l] = float(from[l]);
+  for (u32 l = 0; l < kLanes; ++l) to[l] = To(from[l]);
   store(w, i.operands[0], to);
 }
 
@@ -259,8 +246,8 @@ const std::vector<OperationEntry> kFloats = {
     {"F2I", to_integer, "FTZ U32 S32 F64 TRUNC FLOOR CEIL NTZ"},
     {"FRND", round, "TRUNC FLOOR CEIL FTZ"},
     {"MUFU", reciprocal, "RCP RCP64H"},
-    {"F2F.F64.F32", widen, ""},
-    {"F2F.F32.F64", narrow, ""},
+    {"F2F.F64.F32", convert<double, float>, ""},
+    {"F2F.F32.F64", convert<float, double>, ""},
     {"HFMA2", load_halves, "MMA"},
 };
 

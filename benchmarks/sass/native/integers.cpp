@@ -1,33 +1,22 @@
 // integers.cpp: operations on integers, bits and predicates.
+#include <utility>
+
 #include "warp.hpp"
 
 namespace sass {
 namespace {
 
-// Stores f of the words of operands `first` and the following ones.
-template <class F>
-void map1(Warp& w, const Instruction& i, const Operand& to, u32 first, F f) {
-  Row t, out;
-  const u32* a = w.words(i.operands[first], t);
-  for (u32 l = 0; l < kLanes; ++l) out.lane[l] = f(a[l]);
-  w.store(to, out.lane);
+// Stores f of the words of the `n` operands after the first.
+template <class F, size_t... K>
+void map_words(Warp& w, const Instruction& i, F f, std::index_sequence<K...>) {
+  Row t[sizeof...(K)], out;
+  const u32* const in[] = {w.words(i.operands[1 + K], t[K])...};
+  for (u32 l = 0; l < kLanes; ++l) out.lane[l] = f(in[K][l]...);
+  w.store(i.operands[0], out.lane);
 }
-template <class F>
-void map2(Warp& w, const Instruction& i, const Operand& to, u32 first, F f) {
-  Row t[2], out;
-  const u32* a = w.words(i.operands[first], t[0]);
-  const u32* b = w.words(i.operands[first + 1], t[1]);
-  for (u32 l = 0; l < kLanes; ++l) out.lane[l] = f(a[l], b[l]);
-  w.store(to, out.lane);
-}
-template <class F>
-void map3(Warp& w, const Instruction& i, const Operand& to, u32 first, F f) {
-  Row t[3], out;
-  const u32* a = w.words(i.operands[first], t[0]);
-  const u32* b = w.words(i.operands[first + 1], t[1]);
-  const u32* c = w.words(i.operands[first + 2], t[2]);
-  for (u32 l = 0; l < kLanes; ++l) out.lane[l] = f(a[l], b[l], c[l]);
-  w.store(to, out.lane);
+template <size_t n, class F>
+void map(Warp& w, const Instruction& i, F f) {
+  map_words(w, i, f, std::make_index_sequence<n>());
 }
 
 bool is_predicate(const Instruction& i, u32 k) {
@@ -111,17 +100,6 @@ void multiply_add(Warp& w, const Instruction& i) {
   if (has_carry_out) w.set_lanes(i.operands[1], carry_out);
 }
 
-// Combines a comparison and its opposite with another predicate.
-void set_comparison(Warp& w, const Instruction& i, u32 value) {
-  const u32 other = w.lanes_of(i.operands[4]);
-  const auto combine = [&](u32 v) {
-    return i.is(kOR) ? v | other : i.is(kXOR) ? v ^ other : v & other;
-  };
-  const u32 second = combine(~value);
-  w.set_lanes(i.operands[0], combine(value));
-  w.set_lanes(i.operands[1], second);
-}
-
 template <class F>
 u32 compare_words(const u32* a, const u32* b, F f) {
   u32 result = 0;
@@ -161,14 +139,9 @@ void compare(Warp& w, const Instruction& i) {
 // The function of three words with a given truth table.
 u32 look_up(u32 table, u32 a, u32 b, u32 c) {
   u32 total = 0;
-  if (table & 0x01) total |= ~a & ~b & ~c;
-  if (table & 0x02) total |= ~a & ~b & c;
-  if (table & 0x04) total |= ~a & b & ~c;
-  if (table & 0x08) total |= ~a & b & c;
-  if (table & 0x10) total |= a & ~b & ~c;
-  if (table & 0x20) total |= a & ~b & c;
-  if (table & 0x40) total |= a & b & ~c;
-  if (table & 0x80) total |= a & b & c;
+  for (u32 k = 0; k < 8; ++k) {
+    if (table >> k & 1) total |= (k & 4 ? a : ~a) & (k & 2 ? b : ~b) & (k & 1 ? c : ~c);
+  }
   return total;
 }
 
@@ -198,7 +171,7 @@ void logic_predicates(Warp& w, const Instruction& i) {
 
 // PRMT: bytes of two words; bit 3 of a digit of the selector repeats the byte's sign.
 void permute(Warp& w, const Instruction& i) {
-  map3(w, i, i.operands[0], 1, [](u32 low, u32 selector, u32 high) {
+  map<3>(w, i, [](u32 low, u32 selector, u32 high) {
     const u64 both = low | u64(high) << 32;
     u32 result = 0;
     for (u32 k = 0; k < 4; ++k) {
@@ -215,7 +188,7 @@ void shift(Warp& w, const Instruction& i) {
   const bool is_left = i.is(kL), is_high = i.is(kHI), wraps = i.is(kW);
   const bool is_signed = i.is(kS32) || i.is(kS64);
   const u32 bits = i.is(kU64) || i.is(kS64) ? 64 : 32;
-  map3(w, i, i.operands[0], 1, [=](u32 low, u32 count, u32 high) {
+  map<3>(w, i, [=](u32 low, u32 count, u32 high) {
     count = wraps ? count % bits : std::min(count, bits);
     u64 both = low | u64(high) << 32;
     if (is_left) {
@@ -304,14 +277,14 @@ void dot_product(Warp& w, const Instruction& i) {
   if (i.is(k2A)) {
     if (!i.is(kU16) || !i.is(kU8) || i.is(kLO) == i.is(kHI)) throw Unknown("IDP.2A");
     const u32 shift = i.is(kHI) ? 16 : 0;
-    map3(w, i, i.operands[0], 1, [=](u32 a, u32 b, u32 c) {
+    map<3>(w, i, [=](u32 a, u32 b, u32 c) {
       return c + (a & 0xFFFF) * u8(b >> shift) + (a >> 16) * u8(b >> (shift + 8));
     });
     return;
   }
   if (i.is(kU8) == i.is(kS8)) throw Unknown("IDP of mixed signs");
   const bool is_signed = i.is(kS8);
-  map3(w, i, i.operands[0], 1, [=](u32 a, u32 b, u32 c) {
+  map<3>(w, i, [=](u32 a, u32 b, u32 c) {
     for (u32 k = 0; k < 32; k += 8) {
       c += is_signed ? u32(i32(int8_t(a >> k)) * int8_t(b >> k)) : u32(u8(a >> k)) * u8(b >> k);
     }
@@ -322,13 +295,13 @@ void dot_product(Warp& w, const Instruction& i) {
 // VABSDIFF: a difference, added. VABSDIFF4: differences of four bytes, summed.
 void difference(Warp& w, const Instruction& i) {
   const bool is_unsigned = i.is(kU32);
-  map3(w, i, i.operands[0], 1, [=](u32 a, u32 b, u32 c) {
+  map<3>(w, i, [=](u32 a, u32 b, u32 c) {
     return (is_unsigned ? a < b : i32(a) < i32(b)) ? b - a + c : a - b + c;
   });
 }
 void differences(Warp& w, const Instruction& i) {
   if (!i.is(kU8) || !i.is(kACC)) throw Unknown("VABSDIFF4");
-  map3(w, i, i.operands[0], 1, [](u32 a, u32 b, u32 c) {
+  map<3>(w, i, [](u32 a, u32 b, u32 c) {
     for (u32 k = 0; k < 32; k += 8) c += u32(std::abs(int(u8(a >> k)) - int(u8(b >> k))));
     return c;
   });
@@ -336,7 +309,7 @@ void differences(Warp& w, const Instruction& i) {
 
 void extend_sign(Warp& w, const Instruction& i) {
   const bool is_unsigned = i.is(kU32), wraps = i.is(kW);
-  map2(w, i, i.operands[0], 1, [=](u32 a, u32 bits) {
+  map<2>(w, i, [=](u32 a, u32 bits) {
     bits = wraps ? bits % 32 : std::min(bits, 32u);
     if (bits == 0) return 0u;
     const u32 up = 32 - bits;
@@ -347,7 +320,7 @@ void extend_sign(Warp& w, const Instruction& i) {
 // BMSK: `count` bits from a position on.
 void make_mask(Warp& w, const Instruction& i) {
   const bool wraps = i.is(kW);
-  map2(w, i, i.operands[0], 1, [=](u32 from, u32 count) {
+  map<2>(w, i, [=](u32 from, u32 count) {
     if (wraps) from %= 32, count %= 32;
     const u64 bits = count >= 32 ? ~0u : (1u << count) - 1;
     return from >= 32 ? 0u : u32(bits << from);
@@ -373,7 +346,7 @@ void find_highest(Warp& w, const Instruction& i) {
 }
 
 void reverse_bits(Warp& w, const Instruction& i) {
-  map1(w, i, i.operands[0], 1, [](u32 x) {
+  map<1>(w, i, [](u32 x) {
     x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
     x = (x >> 2 & 0x33333333) | (x & 0x33333333) << 2;
     x = (x >> 4 & 0x0F0F0F0F) | (x & 0x0F0F0F0F) << 4;
@@ -382,11 +355,11 @@ void reverse_bits(Warp& w, const Instruction& i) {
 }
 
 void count_bits(Warp& w, const Instruction& i) {
-  map1(w, i, i.operands[0], 1, [](u32 x) { return u32(__builtin_popcount(x)); });
+  map<1>(w, i, [](u32 x) { return u32(__builtin_popcount(x)); });
 }
 
 void absolute(Warp& w, const Instruction& i) {
-  map1(w, i, i.operands[0], 1, [](u32 x) { return i32(x) < 0 ? 0 - x : x; });
+  map<1>(w, i, [](u32 x) { return i32(x) < 0 ? 0 - x : x; });
 }
 
 // P2R: predicates to bits of a word; R2P: the reverse. The last operand says which.
@@ -418,10 +391,7 @@ const std::vector<OperationEntry> kIntegers = {
     {"MOV", move, ""},
     {"IADD3", add3, "X"},
     {"VIADD",
-     [](Warp& w, const Instruction& i) {
-       map2(w, i, i.operands[0], 1, [](u32 a, u32 b) { return a + b; });
-     },
-     ""},
+     [](Warp& w, const Instruction& i) { map<2>(w, i, [](u32 a, u32 b) { return a + b; }); }, ""},
     {"IMAD", multiply_add, "U32 X HI WIDE MOV SHL IADD"},
     {"ISETP", compare, "EQ NE LT LE GT GE U32 AND OR XOR EX"},
     {"LOP3", logic, "LUT"},

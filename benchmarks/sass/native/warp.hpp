@@ -334,6 +334,16 @@ inline u8* Warp::memory(u32 lane, u64 address) {
   return reinterpret_cast<u8*>(address);
 }
 
+// Combines a comparison and its opposite with another predicate, for SETP of all types.
+inline void set_comparison(Warp& w, const Instruction& i, u32 value) {
+  const u32 other = w.lanes_of(i.operands[4]);
+  const auto combine = [&](u32 v) {
+    return i.is(kOR) ? v | other : i.is(kXOR) ? v ^ other : v & other;
+  };
+  w.set_lanes(i.operands[0], combine(value));
+  w.set_lanes(i.operands[1], combine(~value));
+}
+
 using Operation = void (*)(Warp&, const Instruction&);
 
 // An operation and the suffixes that it understands.
