@@ -78,11 +78,9 @@ class Results:
 
 def table(head: Row, rows: Iterable[Row]) -> str:
     """A table in Markdown; empty without rows."""
-    lines = [" | ".join(map(str, row)) for row in rows]
-    if not lines:
-        return ""
-    body = [" | ".join(map(str, head)), "|".join("---" for _ in head), *lines]
-    return "\n".join(f"| {line} |" if "---|" not in line else f"|{line}|" for line in body) + "\n"
+    cells = [head, ["---"] * len(head), *rows]
+    lines = ["| " + " | ".join(map(str, row)) + " |\n" for row in cells]
+    return "".join(lines) if len(lines) > 2 else ""
 
 
 def number(value: object, digits: int = 2) -> str:

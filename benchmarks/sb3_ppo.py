@@ -73,21 +73,16 @@ def ours(game: str, threads: int) -> tuple[Round, nn.Module]:
     return lambda: next(progress), agent.network
 
 
-def num_parameters(network: nn.Module) -> int:
-    """Numbers that are learned."""
-    return sum(parameter.numel() for parameter in network.parameters())
-
-
 def measure(game: str, threads: int, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Frames per second of both in each round, by the clock and by processor time."""
     engines = {"sb3": stable_baselines(game, threads), "cule": ours(game, threads)}
     torch.set_num_threads(threads)
-    sizes = {name: num_parameters(network) for name, (_, network) in engines.items()}
-    assert len(set(sizes.values())) == 1, sizes
     before = {
         name: [parameter.detach().clone() for parameter in network.parameters()]
         for name, (_, network) in engines.items()
     }
+    sizes = {name: sum(p.numel() for p in learned) for name, learned in before.items()}
+    assert len(set(sizes.values())) == 1, sizes
     clocks = {"clock": time.perf_counter, "processor": time.process_time}
     rates: dict[str, dict[str, list[float]]] = {
         kind: {name: [] for name in engines} for kind in clocks

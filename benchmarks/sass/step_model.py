@@ -33,6 +33,7 @@ from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import BARRIER, Executed, Kernel, Totals
 from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, ROOT, readable
 from benchmarks.sass.module import kernels_of
+from cule.bench.machine import git
 from cule.envs.launch import Geometry, geometry_for
 from cule.envs.options import resolve_options
 from cule.envs.plan import plan_batch
@@ -268,12 +269,7 @@ def write_record(path: Path, new: list[dict[str, Any]], device: Device) -> None:
 
 def commit() -> str:
     """The last that changed csrc; with + if it has changed since."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    last = git("log", "-1", "--format=%h", "--abbrev=7", "--", "csrc")
+    last = git("log", "-1", "--format=%h", "--abbrev=7", "--", "csrc") or ""
     return last + ("+" if git("diff", "HEAD", "--", "csrc") else "")
 
 
