@@ -160,14 +160,10 @@ def _driver_advice(driver: int, cuda: str, package: str) -> str:
         return ""
     oldest = OLDEST_DRIVER.get(major)
     advice = f"update the driver to {oldest} or later" if oldest else "update the driver"
-    if supported in OLDEST_DRIVER:
-        advice += (
-            ", or "
-            + {
-                "torch": f"install a torch wheel built with CUDA {supported}",
-                "cule": f"build cule with nvcc {supported} (CUDACXX=/path/to/nvcc pip install .)",
-            }[package]
-        )
+    if supported in OLDEST_DRIVER and package == "torch":
+        advice += f", or install a torch wheel built with CUDA {supported}"
+    elif supported in OLDEST_DRIVER:
+        advice += f", or build cule with nvcc {supported} (CUDACXX=/path/to/nvcc pip install .)"
     return (
         f"; the driver supports CUDA {_version(driver)}, and {package} is built with {cuda}: "
         f"{advice}"

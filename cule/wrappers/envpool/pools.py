@@ -123,7 +123,7 @@ class Pool:
         self.env.close()
 
     def _reset(self, env_id: NDArray[Any] | None, seed: object = None) -> _Batch:
-        """Begin episodes, and return the first batch of them."""
+        """Begin episodes, and return those of `env_id`, or the first batch."""
         seed = self._seed if seed is None else seed
         options = None
         if env_id is not None and len(env_id) != len(self):
@@ -133,7 +133,8 @@ class Pool:
         obs, info = self.env.reset(seed=seed, options=options)
         self._seed, self._waiting = None, None
         none = np.zeros(len(obs), bool)
-        return self._collect(obs, info["reward"], none, none, info, has_stepped=False)
+        batch = self._collect(obs, info["reward"], none, none, info, has_stepped=False)
+        return batch if env_id is None or self.is_async else batch.rows(np.asarray(env_id))
 
     def _receive(self) -> _Batch:
         batch, self._waiting = self._waiting, None
@@ -238,8 +239,6 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
         if options:
             raise InvalidArgumentError(f"options is {shown(options)}; a reset has none")
         batch = self._reset(env_id, seed)
-        if env_id is not None and not self.is_async:
-            batch = batch.rows(np.asarray(env_id))
         return batch.obs, _info(batch)
 
     def recv(self, reset: bool = False, return_info: bool = True) -> tuple[Any, ...]:
@@ -288,10 +287,7 @@ class DMEnvPool(Pool):
 
     def reset(self, env_id: NDArray[Any] | None = None) -> Any:
         """Begin episodes, and return the `dm_env.TimeStep` of the first batch."""
-        batch = self._reset(env_id)
-        if env_id is not None and not self.is_async:
-            batch = batch.rows(np.asarray(env_id))
-        return self._time_step(batch)
+        return self._time_step(self._reset(env_id))
 
     def recv(self, reset: bool = False, return_info: bool = True) -> Any:
         """Wait for a batch, and return its `dm_env.TimeStep`."""
