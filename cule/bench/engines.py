@@ -241,10 +241,12 @@ def _make_cule_cpu(config: EngineConfig) -> Engine:
 
 
 def _make_cule_cuda(config: EngineConfig) -> Engine:
-    from cule.envs.launch import use_geometry
+    with contextlib.ExitStack() as stack:
+        if geometry := geometry_of(config.name):
+            from cule.envs.launch import use_geometry
 
-    geometry, kernel = geometry_of(config.name), kernel_of(config.name)
-    with use_geometry(*geometry) if geometry else contextlib.nullcontext():
+            stack.enter_context(use_geometry(*geometry))
+        kernel = kernel_of(config.name)
         env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda", kernel=kernel)
     return CudaEngine(config.name, env, config.num_envs, device="cuda")
 
