@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -93,20 +94,8 @@ class GaussianActorCritic(ActorCritic):
     """
 
     def __init__(
-        self,
-        obs_shape: Sequence[int],
-        *,
-        initial_sigma: float = 1.0,
-        torso: str = "nature",
-        initialization: str = "orthogonal",
-        normalize_obs: bool = False,
+        self, obs_shape: Sequence[int], *, initial_sigma: float = 1.0, **options: Any
     ) -> None:
-        """Make the network as `ActorCritic`, with an initial standard deviation."""
-        super().__init__(
-            obs_shape,
-            ACTION_SIZE,
-            torso=torso,
-            initialization=initialization,
-            normalize_obs=normalize_obs,
-        )
+        """Make the network with an initial standard deviation; `options` as for `ActorCritic`."""
+        super().__init__(obs_shape, ACTION_SIZE, **options)
         self.log_sigma = nn.Parameter(torch.full((ACTION_SIZE,), math.log(initial_sigma)))
