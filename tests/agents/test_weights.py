@@ -23,7 +23,6 @@ from cule.agents.run.presets import checkpoint_config, load_to_play  # noqa: E40
 from cule.agents.run.weights import (  # noqa: E402
     read_to_play,
     read_weights,
-    save_weights,
     write_weights,
 )
 from cule.cli import main  # noqa: E402
@@ -56,7 +55,7 @@ def assert_same_network(weights: Mapping[str, Any], checkpoint: Mapping[str, Any
 def test_every_learner_comes_back(name: str, tmp_path: Path) -> None:
     agent = small_learner(name)
     agent.save(tmp_path / "a.pt", replay=False)
-    save_weights(agent, tmp_path / "a.safetensors")
+    agent.save_weights(tmp_path / "a.safetensors")
     weights = read_to_play(tmp_path / "a.safetensors")
     assert_same_network(weights, read_to_play(tmp_path / "a.pt"))
     again = load_to_play(weights, agent.env)
@@ -117,7 +116,7 @@ def test_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_weights_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = small_learner("a2c")
     path = tmp_path / "new" / "a.safetensors"
-    save_weights(agent, path)
+    agent.save_weights(path)
     before = path.read_bytes()
 
     def fail(*_: Any) -> None:
@@ -125,7 +124,7 @@ def test_weights_are_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="disk full"):
-        save_weights(agent, path)
+        agent.save_weights(path)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["a.safetensors"]
 
@@ -193,7 +192,7 @@ def test_weights_without_a_checksum_are_read(tmp_path: Path) -> None:
 
 def test_weights_of_something_else(tmp_path: Path) -> None:
     agent = small_learner("a2c")
-    save_weights(agent, tmp_path / "a.safetensors")
+    agent.save_weights(tmp_path / "a.safetensors")
     good = read_weights(tmp_path / "a.safetensors")
     network = dict(good["network"])
     network.popitem()

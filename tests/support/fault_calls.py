@@ -113,14 +113,14 @@ def _replay() -> Operation:
 
 
 def _weights() -> Operation:
-    from cule.agents.run.weights import read_weights, save_weights
+    from cule.agents.run.weights import read_weights
     from tests.support.learners import small_learner
 
     agent = small_learner("a2c")
 
     def write(folder: Path, steps: int) -> None:
         agent.steps = steps
-        save_weights(agent, folder / "a.safetensors")
+        agent.save_weights(folder / "a.safetensors")
 
     def look(folder: Path) -> str:
         return {1: "old", 2: "new"}[read_weights(folder / "a.safetensors")["steps"]]

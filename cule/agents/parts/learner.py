@@ -14,6 +14,7 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.graphs import copied_scalars
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import DivergedError, InvalidArgumentError
+from cule.option_fields import config_from
 
 if TYPE_CHECKING:
     from cule.agents.parts.envs import AnyEnv
@@ -159,9 +160,10 @@ class Learner(Protocol):
         Raises:
             OSError: The file cannot be written.
         """
-        from cule.agents.run.checkpoint import save
+        from cule.agents.run.checkpoint import path_of_rank, policy_state, write_checkpoint
 
-        save(self, path, replay=replay)
+        state = {**policy_state(self), **self.state_dict(replay=replay)}
+        write_checkpoint(path_of_rank(path), state)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
         """Write the network alone, as ``NAME.safetensors``. The file is complete or absent.
@@ -170,9 +172,10 @@ class Learner(Protocol):
             OSError: The file cannot be written.
             MissingPackageError: safetensors is not installed.
         """
-        from cule.agents.run.weights import save_weights
+        from cule.agents.run.checkpoint import policy_state
+        from cule.agents.run.weights import write_weights
 
-        save_weights(self, path)
+        write_weights(path, policy_state(self))
 
     @classmethod
     def load(
@@ -196,9 +199,14 @@ class Learner(Protocol):
             CheckpointError: The file is not a checkpoint, is damaged, or is of another algorithm.
             UnknownGameError, RomNotFoundError, RulesError: As for an environment of its game.
         """
-        from cule.agents.run.checkpoint import load
+        from cule.agents.run.checkpoint import load_state, read_of
 
-        return load(cls, path, env, network=network, **changes)
+        content = read_of(cls.name, path)
+        make: Any = cls  # a protocol does not say how it is made
+        config = config_from(cls.config_class, content["config"] | changes)
+        learner: AnyLearner = make(config, env, network=network)
+        load_state(learner, content)
+        return learner
 
     def check_finite(self, last_checkpoint: str = "none yet") -> None:
         """Require that losses and weights are finite. Waits for the device.

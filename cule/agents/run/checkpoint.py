@@ -26,13 +26,10 @@ from cule.errors import (
     InvalidArgumentError,
     shown,
 )
-from cule.option_fields import config_from
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
-    from cule.agents.parts.envs import AnyEnv
-    from cule.agents.parts.learner import AnyLearner, Learner
-    from cule.agents.parts.setup import Network
+    from cule.agents.parts.learner import Learner
 
 #: Options that a resumed run may change.
 FREE_OPTIONS = (
@@ -61,18 +58,23 @@ def read_own(path: str | os.PathLike[str]) -> Checkpoint:
     return read_checkpoint(own) if content.get("world_size", 1) == world_size() else content
 
 
+def read_of(algorithm: str, path: str | os.PathLike[str]) -> Checkpoint:
+    """`read_own`, also of the newest checkpoint in a folder, which must be of an algorithm."""
+    content = read_own(latest_path(Path(path)) if Path(path).is_dir() else path)
+    if content["algorithm"] != algorithm:
+        raise CheckpointError(
+            f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "
+            f"{shown(algorithm)}"
+        )
+    return content
+
+
 def without_environments(content: Checkpoint) -> Checkpoint:
     """The part of a checkpoint that any number of processes can continue from, on new episodes."""
     extra = {name: value for name, value in content["extra"].items() if name != "buffer"}
     if "replay" in extra:
         extra["replay"] = None  # refused, so its content does not matter
     return {**content, "has_begun": False, "env": None, "extra": extra}
-
-
-def save(learner: Learner, path: str | os.PathLike[str], *, replay: bool = True) -> None:
-    """Write a checkpoint, as `Learner.save`."""
-    state = learner.state_dict(replay=replay)
-    write_checkpoint(path_of_rank(path), {**policy_state(learner), **state})
 
 
 def policy_state(learner: Learner) -> PolicyState:
@@ -87,28 +89,6 @@ def policy_state(learner: Learner) -> PolicyState:
         "updates": learner.updates,
         "network": learner.network.state_dict(),
     }
-
-
-def load(
-    learner_class: type[AnyLearner],
-    path: str | os.PathLike[str],
-    env: AnyEnv | None = None,
-    *,
-    network: Network | None = None,
-    **changes: object,
-) -> AnyLearner:
-    """Make a learner that continues from a checkpoint, as `Learner.load`."""
-    content = read_own(latest_path(Path(path)) if Path(path).is_dir() else path)
-    if content["algorithm"] != learner_class.name:
-        raise CheckpointError(
-            f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "
-            f"{shown(learner_class.name)}"
-        )
-    make: Any = learner_class  # a protocol does not say how it is made
-    config = config_from(learner_class.config_class, content["config"] | changes)
-    learner: AnyLearner = make(config, env, network=network)
-    load_state(learner, content)
-    return learner
 
 
 def load_state(learner: Learner, content: Checkpoint) -> None:

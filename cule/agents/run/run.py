@@ -61,7 +61,7 @@ from cule.agents.run.evaluation import (
 )
 from cule.agents.run.logs import Row, RunLog, Value, check_trackers, make_trackers
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
-from cule.agents.run.weights import can_write_weights, read_to_play, save_weights
+from cule.agents.run.weights import can_write_weights, read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
@@ -433,7 +433,7 @@ class Run:
 
     def _save_weights(self, path: Path) -> None:
         if rank() == 0 and can_write_weights():
-            save_weights(self.agent, path)
+            self.agent.save_weights(path)
 
 
 def start_run(

@@ -14,7 +14,6 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,15 +22,11 @@ from cule.agents.run.checkpoint import (
     WEIGHTS_SUFFIX,
     PolicyState,
     checked_policy,
-    policy_state,
     read_checkpoint,
 )
 from cule.errors import CheckpointError, MissingPackageError
 from cule.files import replace_bytes
 from cule.reading import parse_json, read_file
-
-if TYPE_CHECKING:
-    from cule.agents.parts.learner import Learner
 
 #: Entries of the metadata that are JSON.
 _JSON_NAMES = [name for name in POLICY_TYPES if name not in ("algorithm", "version", "network")]
@@ -44,11 +39,6 @@ _NO_SUM = "0" * 8
 def can_write_weights() -> bool:
     """Whether safetensors is installed."""
     return importlib.util.find_spec("safetensors") is not None
-
-
-def save_weights(learner: Learner, path: str | os.PathLike[str]) -> None:
-    """Write the network of a learner, as `Learner.save_weights`."""
-    write_weights(path, policy_state(learner))
 
 
 def write_weights(path: str | os.PathLike[str], state: PolicyState) -> None:
