@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import cule
-from cule.bench import DEFAULT_GAMES
+from cule.bench.games import DEFAULT_GAMES
 from cule.envs.png import encode_png
 
 NUM_ENVS = 4

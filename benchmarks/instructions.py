@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 import cule
-from cule.bench import FRAMESKIP, Engine, EngineConfig, make_engine
+from cule.bench.engines import FRAMESKIP, Engine, EngineConfig, make_engine
 
 ROW_ENGINES = {f"cule-{kind}": kind for kind in ("ram", "objects", "sprites")}
 NUM_ENVS = 8

@@ -16,39 +16,6 @@ are emulated frames (environments x steps x frame skip), steps are agent steps o
 A speed without a check is not a result: engines that must agree are compared while they run, and
 every synchronous engine leaves a digest.
 
-torch, matplotlib, ale-py and EnvPool are imported only when needed.
+Importing this package imports none of them; torch, matplotlib, ale-py and EnvPool are imported only
+when needed.
 """
-
-from __future__ import annotations
-
-from cule.bench.engines import (
-    FRAMESKIP,
-    Engine,
-    EngineConfig,
-    EngineMissingError,
-    make_engine,
-    unavailable_reason,
-)
-from cule.bench.games import DEFAULT_GAMES
-from cule.bench.interleaved import Comparison, DifferentResultsError, compare_engines
-from cule.bench.machine import versions
-from cule.bench.options import BenchOptions
-from cule.bench.records import OtherRunError
-from cule.bench.suite import run_suite
-
-__all__ = [
-    "DEFAULT_GAMES",
-    "FRAMESKIP",
-    "BenchOptions",
-    "Comparison",
-    "DifferentResultsError",
-    "Engine",
-    "EngineConfig",
-    "EngineMissingError",
-    "OtherRunError",
-    "compare_engines",
-    "make_engine",
-    "run_suite",
-    "unavailable_reason",
-    "versions",
-]

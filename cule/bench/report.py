@@ -105,9 +105,12 @@ def speed_table(records: Sequence[Record]) -> str:
         row = ["median", *(_number(median_rate(runs_named(counted, name))) for name in runs)]
         for name in ratios:
             found = [r["ratios"][name] for r in counted if name in r["ratios"]]
-            medians = statistics.median(ratio["median"] for ratio in found) if found else None
+            if not found:
+                row.append("-")
+                continue
+            middle = statistics.median(ratio["median"] for ratio in found)
             by_cpu_time = [ratio["by_cpu_time"]["median"] for ratio in found]
-            row.append(_with_cpu_time(name, medians, by_cpu_time))
+            row.append(f"{middle:.2f}{_cpu_part(name, by_cpu_time)}")
         rows.append([*row, ""])
     return table(rows)
 
@@ -242,10 +245,6 @@ def _ratio(name: str, ratio: Ratio | None) -> str:
     low, high = ratio["quartiles"]
     text = f"{ratio['median']:.2f} ({low:.2f} to {high:.2f})"
     return f"{text}{_cpu_part(name, [ratio['by_cpu_time']['median']])}"
-
-
-def _with_cpu_time(name: str, median: float | None, by_cpu_time: Sequence[float]) -> str:
-    return "-" if median is None else f"{median:.2f}{_cpu_part(name, by_cpu_time)}"
 
 
 def _cpu_part(name: str, by_cpu_time: Sequence[float]) -> str:

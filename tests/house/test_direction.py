@@ -172,7 +172,7 @@ SCRIPTS: dict[str, set[str]] = {
     "benchmarks": {
         *("cule", "cule.device", "cule.envs.launch", "cule.envs.png", "cule.replay"),
         *("cule.envs", "cule.envs.translation", "cule.envs.options", "cule.envs.plan"),
-        *("cule.bench", "cule.bench.engines", "cule.bench.games", "cule.bench.interleaved"),
+        *("cule.bench.engines", "cule.bench.games", "cule.bench.interleaved"),
         *("cule.bench.machine", "cule.bench.memory"),
         *("cule.check.equality", "cule.agents", "cule.wrappers.sb3", "cule.datasets"),
         *("cule.errors", "cule.games", "cule.pettingzoo", "cule.search"),

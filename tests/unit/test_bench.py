@@ -12,19 +12,10 @@ import numpy as np
 import pytest
 
 import cule
-from cule.bench import (
-    OtherRunError,
-    engines,
-    interleaved,
-    meter,
-    options,
-    plots,
-    records,
-    report,
-    training,
-)
+from cule.bench import engines, interleaved, meter, options, plots, records, report, training
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
+from cule.bench.records import OtherRunError
 from cule.envs import RunningKernel
 from cule.errors import InvalidArgumentError, UnknownGameError
 from tests.support.bench_records import fake_record

@@ -11,16 +11,9 @@ import numpy as np
 import pytest
 
 import cule
-from cule.bench import (
-    DifferentResultsError,
-    EngineMissingError,
-    engines,
-    interleaved,
-    meter,
-    records,
-    suite,
-)
-from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind
+from cule.bench import engines, interleaved, meter, records, suite
+from cule.bench.engines import CuleEngine, Engine, EngineConfig, EngineKind, EngineMissingError
+from cule.bench.interleaved import DifferentResultsError
 from cule.bench.options import BenchOptions
 from cule.envs import RunningKernel
 from cule.errors import DeviceError, InvalidArgumentError
