@@ -172,11 +172,8 @@ def of_speed(results: Results) -> Iterator[str]:
             yield f"{name}: frames per second\n\n" + table(head, rows)
             yield f"{name}: medians over games\n\n" + _medians(by_size)
         without = [c for c in results.json(name).get("cells", []) if "error" in c]
-        if without:
-            yield table(
-                ("game", "environments", "no figure, because"),
-                [(c["game"], c["num_envs"], c["error"]) for c in without],
-            )
+        causes = [(c["game"], c["num_envs"], c["error"]) for c in without]
+        yield table(("game", "environments", "no figure, because"), causes)
 
 
 def _medians(by_size: dict[tuple[str, int], list[tuple[float, float | None]]]) -> str:

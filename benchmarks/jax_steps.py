@@ -26,20 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cule
+from cule.bench.engines import FRAMESKIP, as_numpy
 from cule.bench.machine import conditions
 
 RECORD = Path(__file__).parent / "results" / "jax.json"
-FRAMESKIP = 4
 
 #: Rewards, terminated, truncated and the last observation of a round.
 Result = tuple[NDArray[Any], ...]
 #: A round of the actions, ``[T, N]``.
 Engine = Callable[[NDArray[np.int32]], Result]
-
-
-def as_numpy(value: Any) -> NDArray[Any]:
-    """An array, or a tensor of any device."""
-    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
 
 
 def engine_of_loop(step: Callable[[Any], Any]) -> Engine:

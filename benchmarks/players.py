@@ -26,6 +26,7 @@ from pettingzoo.atari.base_atari_env import ParallelAtariEnv
 
 import cule
 from cule.bench.machine import conditions
+from cule.envs.options import full_screens
 from cule.games import find_rom, load_multiplayer
 from cule.pettingzoo import parallel_env
 
@@ -42,15 +43,6 @@ NAMES = {
 
 #: Modes that PettingZoo's names choose where they are not the first one.
 MODES = {"space_invaders": 34}
-
-#: Observations as PettingZoo's.
-FULL: dict[str, Any] = {
-    "img_height": 210,
-    "img_width": 160,
-    "grayscale": False,
-    "stack_num": 1,
-    "maxpool": False,
-}
 
 #: Plays a round, and returns the frames and the sum of the rewards.
 Engine = Callable[[], tuple[int, float]]
@@ -99,8 +91,9 @@ def measure(game: str, num_envs: int, rounds: int) -> dict[str, list[float]]:
     )
     two = cule.MultiAgentVectorEnv(game, num_envs, num_players=2, num_threads=1)
     one = cule.AtariVectorEnv(game, num_envs, num_threads=1)
+    screens = full_screens(210, grayscale=False)  # as PettingZoo's
     full = cule.MultiAgentVectorEnv(
-        game, num_envs, num_players=2, num_threads=1, frameskip=1, **FULL
+        game, num_envs, num_players=2, num_threads=1, frameskip=1, **screens
     )
     engines = {
         "two": batch_engine(two, 25),

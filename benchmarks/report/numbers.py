@@ -191,11 +191,8 @@ def _cpu(results: Path) -> dict[str, str]:
 
 def _memory(results: Path) -> dict[str, str]:
     resident = _json(results / "fps-1-thread.json")["resident_bytes_per_console"]
-    return {
-        "cule_kb": f"{resident['cule'] / 1e3:,.0f}",
-        "ale_kb": f"{resident['ale-py'] / 1e3:,.0f}",
-        "envpool_kb": f"{resident['envpool'] / 1e3:,.0f}",
-    }
+    names = {"cule": "cule", "ale": "ale-py", "envpool": "envpool"}
+    return {f"{name}_kb": f"{resident[key] / 1e3:,.0f}" for name, key in names.items()}
 
 
 def _jax(results: Path) -> dict[str, str]:
