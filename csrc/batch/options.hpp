@@ -14,6 +14,7 @@ enum class ObsKind : u8 { kImage, kRam, kObjects, kSprites };
 struct BatchOptions {
   i32 num_threads = 0;              // host only
   i32 thread_affinity_offset = -1;  // host only
+  bool low_memory = false;          // host only: without the line cache
   AgentOptions agent{};
   bool use_fire_reset = true;
   float repeat_action_probability = 0.0f;

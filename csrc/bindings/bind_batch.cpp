@@ -333,6 +333,7 @@ void bind_options(py::module_& m) {
   options.def(py::init<>())
       .def_readwrite("num_threads", &BatchOptions::num_threads)
       .def_readwrite("thread_affinity_offset", &BatchOptions::thread_affinity_offset)
+      .def_readwrite("low_memory", &BatchOptions::low_memory)
       .def_readwrite("use_fire_reset", &BatchOptions::use_fire_reset)
       .def_readwrite("repeat_action_probability", &BatchOptions::repeat_action_probability)
       .def_readwrite("stack_num", &BatchOptions::stack_num)

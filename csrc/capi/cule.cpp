@@ -133,6 +133,7 @@ constexpr IntOption kIntOptions[] = {
     {"fire_after_life_loss", &cule_options::fire_after_life_loss, 0, 0, 1},
     {"cached_resets", &cule_options::cached_resets, 0, 0, 1},
     {"action_delay", &cule_options::action_delay, 0, 0, kMaxActionDelay},
+    {"low_memory", &cule_options::low_memory, 0, 0, 1},
 };
 
 static_assert(i32(ObsKind::kImage) == CULE_OBS_IMAGE && i32(ObsKind::kRam) == CULE_OBS_RAM);
@@ -169,6 +170,7 @@ BatchOptions batch_options(const cule_options& o, const Game& game) {
   BatchOptions b;
   b.num_threads = o.num_threads;
   b.thread_affinity_offset = o.thread_affinity_offset;
+  b.low_memory = o.low_memory != 0;
   b.agent.frameskip = o.frameskip;
   b.agent.max_num_frames_per_episode = o.max_num_frames_per_episode;
   b.agent.noop_max = o.noop_max;

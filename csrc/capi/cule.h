@@ -113,6 +113,7 @@ typedef struct {
   int32_t fire_after_life_loss;
   int32_t cached_resets; /* resets="cached" */
   int32_t action_delay;  /* emulated frames between an action and its effect */
+  int32_t low_memory;
 } cule_options;
 
 /* Fill in the defaults. `size`: sizeof(cule_options). */

@@ -36,11 +36,11 @@ class AleConsole {
         options_(options),
         frame_settings_(options.settings),
         pending_(size_t(options.action_delay)),
-        memory_(make_zeroed<FrameStore>()),
+        stores_(1, u32(pixel_count())),
         state_(make_zeroed<State>()) {
     frame_settings_.frame_skip = 1;  // act() and the setup repeat it
     State& s = *state_;
-    game_->load(options_.machine_seed, s.console, s.streams.machine, *memory_);
+    game_->load(options_.machine_seed, s.console, s.streams.machine, memory());
     s.streams.env.seed(options_.random_seed);
     s.env = game_->loaded_env();
     s.env.action_delay = u8(options.action_delay);
@@ -149,7 +149,7 @@ class AleConsole {
     if (!include_rng) std::memset(static_cast<void*>(&saved->streams.env), 0, sizeof(Mt19937));
     std::memcpy(out, saved.get(), sizeof(State));
     for (u32 n = 0; n < 2; ++n)
-      std::memcpy(out + sizeof(State) + n * pixel_count(), memory_->pixels[n], pixel_count());
+      std::memcpy(out + sizeof(State) + n * pixel_count(), memory().picture(n), pixel_count());
     std::memcpy(out + sizeof(State) + 2 * pixel_count(), pending_.data(), pending_bytes());
   }
 
@@ -176,7 +176,7 @@ class AleConsole {
     const Mt19937 kept_random = s.streams.env;
     std::memcpy(&s, in, sizeof(State));
     for (u32 n = 0; n < 2; ++n)
-      std::memcpy(memory_->pixels[n], in + sizeof(State) + n * pixel_count(), pixel_count());
+      std::memcpy(memory().picture(n), in + sizeof(State) + n * pixel_count(), pixel_count());
     std::memcpy(pending_.data(), in + sizeof(State) + 2 * pixel_count(), pending_bytes());
     for (u32 player = 0; player < kMaxPlayers; ++player) {
       s.env.last_action[player] = kept.last_action[player];
@@ -252,11 +252,12 @@ class AleConsole {
   void make_sound() {
     if (options_.sound_obs) generate_sound(sound_, state_->console.tia.audio, audio_);
   }
+  const FrameStore& memory() const { return stores_[0]; }
   size_t pixel_count() const { return size_t(height()) * kScreenWidth; }
   size_t pending_bytes() const { return pending_.size() * sizeof(Command); }
-  Console console() { return game_->console(state_->console, *memory_); }
+  Console console() { return game_->console(state_->console, memory()); }
   Ale ale() {
-    Ale environment = game_->ale(state_->console, *memory_, state_->env, state_->streams,
+    Ale environment = game_->ale(state_->console, memory(), state_->env, state_->streams,
                                  frame_settings_, {true, options_.random_seed});
     environment.pending = pending_.data();
     return environment;
@@ -267,7 +268,7 @@ class AleConsole {
   AleConsoleOptions options_;
   AleSettings frame_settings_;
   std::vector<Command> pending_;  // actions that are delayed
-  CallocPtr<FrameStore> memory_;
+  const FrameStores stores_;
   CallocPtr<State> state_;
   u8 ram_[kRamBytes] = {};
   u8 audio_[kSoundSamples] = {};

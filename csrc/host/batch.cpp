@@ -27,8 +27,16 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
                        options.pending_bytes() + options.pooled_bytes(height) +
                        options.stack_bytes();
   const size_t logs = kLogSlots * sizeof(TiaWriteLog);
-  return {small + (options.draws() ? sizeof(FrameStore) : logs), small + sizeof(FrameStore),
-          snapshot_layout(options, height).end};
+  const u32 picture = height * kScreenWidth;
+  const size_t store = FrameStores::used_bytes(picture, LineMemory::of(options));
+  return {small + (options.draws() ? store : logs),
+          small + store + FrameStores::pixel_bytes(picture), snapshot_layout(options, height).end};
+}
+
+u32 largest_picture(const std::vector<std::shared_ptr<const Game>>& games) {
+  u32 bytes = 0;
+  for (const auto& game : games) bytes = std::max(bytes, game->properties().height * kScreenWidth);
+  return bytes;
 }
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,
@@ -43,7 +51,7 @@ Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i
       modifications_(modifications.begin(), modifications.end()),
       num_modifications_(num_modifications.begin(), num_modifications.end()),
       states_(make_zeroed<SlotState>(game_index.size())),
-      frames_(game_index.size(), options.draws()),
+      frames_(game_index.size(), largest_picture(games), LineMemory::of(options)),
       is_loaded_(game_index.size(), 0),
       queue_(game_index.size(), num_players()),
       pool_(choose_threads(options.num_threads, game_index.size()),
@@ -79,7 +87,7 @@ void Batch::make_slots() {
   const size_t n = game_index_.size();
   // The first write maps a page: on all threads in parallel, on the NUMA node of the stepping
   // thread.
-  pool_.run(i32(n), [&](i32 i, i32) { frames_[size_t(i)].incremental.watch = {}; });
+  pool_.run(i32(n), [&](i32 i, i32) { frames_[size_t(i)].incremental->watch = {}; });
   slots_.reserve(n);
   for (size_t i = 0; i < n; ++i) {
     slots_.emplace_back(&setups_[size_t(game_index_[i])], &options_, &states_.get()[i],
@@ -131,8 +139,9 @@ void Batch::fill_cache(Interruption* interruption) {
   const auto fill_one = [&](i32 k, i32 worker) {
     const auto& [key, seed] = wanted[size_t(k)];
     const auto state = make_zeroed<SlotState>();
-    const auto frames = make_zeroed<FrameStore>();
-    EnvSlot slot(&setups_[size_t(key.game)], &exact, state.get(), frames.get());
+    const GameSetup& setup = setups_[size_t(key.game)];
+    const FrameStores stores(1, u32(setup.picture_bytes()), LineMemory::of(exact));
+    EnvSlot slot(&setup, &exact, state.get(), &stores[0]);
     const bool is_loaded = slot.load(u32(seed), key.mode, key.difficulty, 0);
     state->env.modification = key.modification;
     if (!is_loaded || !slot.reset(workspaces_[size_t(worker)])) {

@@ -65,17 +65,18 @@ struct CoverageEngine {
 inline std::vector<rom_kernel::Place> find_reached(const Game& game, u32 frames, u32 seeds) {
   constexpr u32 kHold = 8;
   std::vector<CoverageEngine::Note> notes(game.image().size());
-  const auto memory = make_zeroed<FrameStore>();
+  const FrameStores stores(1, game.properties().height * kScreenWidth);
+  const FrameStore& memory = stores[0];
   const auto streams = make_zeroed<ExactStreams>();
   const auto& actions = game.spec().minimal_actions;
   for (u32 seed = 0; seed < seeds; ++seed) {
     ConsoleState state{};
     EnvState env = game.loaded_env();
-    game.load(kDefaultMachineSeed, state, streams->machine, *memory);
+    game.load(kDefaultMachineSeed, state, streams->machine, memory);
     streams->env.seed(seed);
     const AleSettings settings = game.ale_settings();
     BasicAle<CoverageEngine> ale{
-        game.console(state, *memory), env, streams.get(), game.facts(), settings, {true, 0},
+        game.console(state, memory), env, streams.get(), game.facts(), settings, {true, 0},
         CoverageEngine{&notes}};
     Mt19937 random;
     random.seed(seed);

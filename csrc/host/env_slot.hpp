@@ -79,7 +79,8 @@ class EnvSlot {
  public:
   // `state` and `memory` are zeroed memory of the caller's, so that a batch can allocate them in
   // one piece.
-  EnvSlot(const GameSetup* setup, const BatchOptions* options, SlotState* state, FrameStore* memory)
+  EnvSlot(const GameSetup* setup, const BatchOptions* options, SlotState* state,
+          const FrameStore* memory)
       : setup_(setup),
         options_(options),
         s_(state),
@@ -87,8 +88,7 @@ class EnvSlot {
         memory_(memory),
         frames_(
             make_zeroed<u8>(options->pending_bytes() + pooled_bytes() + options->stack_bytes())) {
-    // Not for sprites, so that there is a plain way for tests to compare the others with.
-    if (options->obs != ObsKind::kSprites) memory_->incremental.lines.start(options->draws());
+    memory_->start(options->draws());
   }
 
   SlotState& state() { return *s_; }
@@ -129,6 +129,10 @@ class EnvSlot {
     std::memset(stack(), 0, options_->stack_bytes());
     has_objects_ = false;
     push_rows(w);
+    // In most games the first frames of a reset end within their picture, and no later one does.
+    const PictureState& p = s_->console.picture;
+    if (p.kind[0] != PictureKind::kPixels && p.kind[1] != PictureKind::kPixels)
+      memory_->give_back_pixels();
     if (!options_->draws()) return true;
     draw_levels(console(), options_->grayscale, pooled(), w);
     pooled_frames_.cached = {};
@@ -138,7 +142,7 @@ class EnvSlot {
 
   // A command for each player.
   void step(const Command* commands, Workspace& w) {
-    FramePooling pooling(console(), *options_, memory_->incremental, pooled(), pooled_frames_, w);
+    FramePooling pooling(console(), *options_, *memory_->incremental, pooled(), pooled_frames_, w);
     Ale environment = ale();
     Ale::Choice choice = Ale::all_do(kNoop);
     std::copy_n(commands, options_->num_players, choice.of);
@@ -180,7 +184,7 @@ class EnvSlot {
     if (at.pictures > at.streams)
       std::memcpy(row + at.streams, random_.get(), sizeof(RandomStreams));
     for (u32 n = 0; n < 2; ++n)
-      std::memcpy(row + at.pictures + n * picture, memory_->pixels[n], picture);
+      std::memcpy(row + at.pictures + n * picture, memory_->picture(n), picture);
     std::memcpy(row + at.pending, frames_.get(), at.stack_end - at.pending);
     std::memset(row + at.stack_end, 0, at.end - at.stack_end);
     const SnapshotHeader h{kSnapshotMagic, layout_code(o), setup_->game->key(),
@@ -209,7 +213,7 @@ class EnvSlot {
       const TiaWriteLog& log = memory_->logs[p.log_slot[n]];
       used[n] = is_log ? log_bytes(log.size) : logged.picture;
       u8* const to = row + at.pictures + n * logged.picture;
-      std::memcpy(to, is_log ? reinterpret_cast<const u8*>(&log) : memory_->pixels[n], used[n]);
+      std::memcpy(to, is_log ? reinterpret_cast<const u8*>(&log) : memory_->picture(n), used[n]);
       if (is_log) clear_latches(to);
       if (before[n] > used[n]) std::memset(to + used[n], 0, before[n] - used[n]);
     }
@@ -258,7 +262,7 @@ class EnvSlot {
     const PictureBytes used = logged.used(s_->console.picture);
     for (u32 n = 0; n < 2; ++n) {
       const bool is_log = s_->console.picture.kind[n] == PictureKind::kLog;
-      void* const to = is_log ? static_cast<void*>(&memory_->logs[n]) : memory_->pixels[n];
+      void* const to = is_log ? static_cast<void*>(&memory_->logs[n]) : memory_->picture(n);
       std::memcpy(to, logged.picture_of(n), used[n]);
     }
     complete_latches(console());
@@ -312,7 +316,7 @@ class EnvSlot {
   const BatchOptions* options_;
   SlotState* s_;
   CallocPtr<RandomStreams> random_;
-  FrameStore* memory_;
+  const FrameStore* memory_;
   CallocPtr<u8> frames_;  // pending actions, the pooled picture, the stack
   PooledFrames pooled_frames_{};
   bool has_objects_ = false;  // the newest frame is that of objects_ram_

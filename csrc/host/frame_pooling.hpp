@@ -1,9 +1,10 @@
 // host/frame_pooling.hpp: the pooled picture of an agent step, the maximum of its last two frames.
 //
-// Gray pictures are drawn in the rows of the line cache, where an earlier frame is already; others
-// go into the workspace. Where both frames were drawn in the rows of those of the previous step,
-// picture rows that have not been painted since are in the pooled picture already. A step that ends
-// early pools what it has with the picture of the previous step.
+// Gray pictures are drawn in the rows of the line cache, where an earlier frame is already; others,
+// and those of environments without such a cache, go into the workspace. Where both frames were
+// drawn in the rows of those of the previous step, picture rows that have not been painted since
+// are in the pooled picture already. A step that ends early pools what it has with the picture of
+// the previous step.
 #pragma once
 
 #include <cstring>
@@ -75,25 +76,28 @@ class FramePooling {
     memory_.observation = nullptr;
     if (!options_.draws() || !options_.grayscale || frames_left > (options_.maxpool ? 1 : 0))
       return;
-    CachedFrame& frame = memory_.lines.next_frame();
-    running_ = &frame;
-    if (cached_.previous == running_) set_previous_aside();
-    target_.rows = frame.rows;
+    if (memory_.lines != nullptr) {
+      running_ = &memory_.lines->next_frame();
+      if (cached_.previous == running_) set_previous_aside();
+      target_.rows = running_->rows;
+    } else {
+      target_.rows = frames_left > 0 ? w_.previous.data() : w_.newest.data();
+    }
     target_.map = gray_table(console_.properties.format);
     memory_.observation = &target_;
   }
   void newest() {
     if (!options_.draws()) return;
     if (target_.is_drawn) cached_.newest = running_;
-    newest_rows_ = target_.is_drawn ? running_->rows : draw(w_.newest);
+    newest_rows_ = target_.is_drawn ? target_.rows : draw(w_.newest);
   }
   void previous() {
     if (!options_.draws() || !options_.maxpool) return;
-    if (target_.is_drawn) {
+    if (target_.is_drawn && running_ != nullptr) {
       cached_.previous = running_;
       changed_ = running_->painted;
     }
-    previous_rows_ = target_.is_drawn ? running_->rows : draw(w_.previous);
+    previous_rows_ = target_.is_drawn ? target_.rows : draw(w_.previous);
   }
 
   void restart() {
@@ -174,7 +178,7 @@ class FramePooling {
   Workspace& w_;
   const size_t size_;  // bytes of the pooled picture
   Observation target_{};
-  const CachedFrame* running_ = nullptr;  // where the frame is drawn
+  const CachedFrame* running_ = nullptr;  // where the frame is drawn; null: in the workspace
   const u8* newest_rows_ = nullptr;
   const u8* previous_rows_ = nullptr;
   CachedFrames cached_{};

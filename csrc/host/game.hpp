@@ -68,11 +68,12 @@ class Game {
     check_modifications();
     check_players();
     make_facts();
-    auto memory = make_zeroed<FrameStore>();
+    const FrameStores stores(1, kMaxRows * kScreenWidth);  // the height follows from the format
+    const FrameStore& memory = stores[0];
     machine_random_.seed(kDefaultMachineSeed);
-    properties_ = load_console(loaded_, machine_random_, *memory);
+    properties_ = load_console(loaded_, machine_random_, memory);
     key_ = make_key();
-    if (spec_.num_players == 1) play_first_reset(*memory);
+    if (spec_.num_players == 1) play_first_reset(memory);
   }
 
   const GameSpec& spec() const { return spec_; }
@@ -111,15 +112,15 @@ class Game {
     return settings;
   }
 
-  Console console(ConsoleState& s, FrameStore& memory) const {
+  Console console(ConsoleState& s, const FrameStore& memory) const {
     return {s, memory.memory(), cart(), properties_};
   }
 
   // The environment of a console. `settings` outlive it.
-  Ale ale(ConsoleState& s, FrameStore& memory, EnvState& env, ExactStreams& streams,
+  Ale ale(ConsoleState& s, const FrameStore& memory, EnvState& env, ExactStreams& streams,
           const AleSettings& settings, const StickySource& sticky) const {
-    return {console(s, memory),         env, &streams, facts_, settings, sticky,
-            engine(&memory.incremental)};
+    return {console(s, memory),        env, &streams, facts_, settings, sticky,
+            engine(memory.incremental)};
   }
 
   // The state after the first environment reset, if it is the same for every seed: then a batch,
@@ -132,7 +133,8 @@ class Game {
   const FirstReset* first_reset() const { return has_first_reset_ ? &first_reset_ : nullptr; }
 
   // State, machine generator and environment right before the first environment reset.
-  void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random, FrameStore& memory) const {
+  void load(u32 machine_seed, ConsoleState& s, Mt19937& machine_random,
+            const FrameStore& memory) const {
     if (machine_seed == kDefaultMachineSeed) {
       s = loaded_;
       machine_random = machine_random_;
@@ -153,7 +155,7 @@ class Game {
  private:
   // Power-on up to the switch-on reset; returns the properties with the detected format.
   ConsoleProperties load_console(ConsoleState& s, Mt19937& machine_random,
-                                 FrameStore& memory) const {
+                                 const FrameStore& memory) const {
     ConsoleProperties properties = spec_.properties;
     const Console c{s, memory.memory(), cart(), properties};
     cule::load_console(c, properties, machine_random, spec_.detect_format,
@@ -162,7 +164,7 @@ class Game {
   }
 
   // A mode selection that samples random numbers or acts makes it differ by seed and settings.
-  void play_first_reset(FrameStore& memory) {
+  void play_first_reset(const FrameStore& memory) {
     const auto streams = make_zeroed<ExactStreams>();
     FirstReset& first = first_reset_;
     load(kDefaultMachineSeed, first.console, streams->machine, memory);

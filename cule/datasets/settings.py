@@ -22,7 +22,7 @@ VIEW = frozenset((*IMAGE_OPTIONS, "obs_type", "max_sprites", "reward_clipping"))
 MACHINE = frozenset(
     (
         *("device", "output", "kernel", "num_threads", "thread_affinity_offset"),
-        *("rom_path", "rules"),
+        *("low_memory", "rom_path", "rules"),
     )
 )
 

@@ -175,6 +175,11 @@ class EnvOptions(GameOptions):
     thread_affinity_offset: int = within(-1, -1, (os.cpu_count() or 1) - 1)
     """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
 
+    low_memory: bool = False
+    """Environments on a CPU remember no scanlines of earlier frames: they take a third of the
+    memory, and more time (docs/environments.md). Results never differ.
+    """
+
     continuous: bool = False
     """Actions are (radius, angle, fire), as float32, instead of indices."""
 
@@ -380,6 +385,7 @@ def _check_together(options: EnvOptions) -> None:
         _require(options, "batch_size", (0, options.num_envs), condition)
         _require(options, "num_threads", (0,), condition)
         _require(options, "thread_affinity_offset", (-1,), condition)
+        _require(options, "low_memory", (False,), condition)
         if options.frameskip > MAX_GPU_FRAMESKIP:
             raise InvalidArgumentError(
                 f"frameskip is {options.frameskip}; with {condition} it must be at most "

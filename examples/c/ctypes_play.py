@@ -29,7 +29,7 @@ class Options(ctypes.Structure):
                 *("max_sprites", "num_reset_states", "mode", "difficulty", "obs_type"),
                 *("autoreset_mode", "grayscale", "maxpool", "use_fire_reset", "full_action_space"),
                 *("episodic_life", "life_loss_info", "reward_clipping", "fire_after_life_loss"),
-                *("cached_resets", "action_delay"),
+                *("cached_resets", "action_delay", "low_memory"),
             )
         ),
     )

@@ -68,6 +68,7 @@ APART = {
     "device",
     "final_info",  # in test_gymnasium_vector.py
     "kernel",  # in test_kernel.py
+    "low_memory",
     "max_sprites",  # in test_sprites.py
     "num_threads",
     "objects_info",  # in test_objects.py
@@ -145,6 +146,33 @@ def test_thread_affinity_offset(make_env: MakeEnv) -> None:
     env = make_env(num_envs=2, num_threads=2, thread_affinity_offset=0)
     env.reset(seed=0)
     assert pinned() > before
+
+
+@pytest.mark.parametrize(
+    ("game", "options"),
+    [
+        ("pong", {}),
+        ("yars_revenge", {"maxpool": False, "frameskip": 3}),
+        ("breakout", {"grayscale": False, "autoreset_mode": "SameStep"}),
+        ("ms_pacman", {"obs_type": "ram"}),
+        ("seaquest", {"max_num_frames_per_episode": 50, "noop_max": 0}),
+    ],
+)
+def test_low_memory_changes_no_result(
+    make_env: MakeEnv, game: str, options: dict[str, object]
+) -> None:
+    env = make_env(game, 3, **options)
+    small = make_env(game, 3, low_memory=True, **options)
+    small_obs, _ = small.reset(seed=7)
+    np.testing.assert_array_equal(small_obs, env.reset(seed=7)[0])
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        actions = rng.integers(len(env.action_set), size=3)
+        for mine, theirs in zip(small.step(actions)[:4], env.step(actions)[:4], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        if step == 30:
+            np.testing.assert_array_equal(small.get_state(), env.get_state())
+            small.set_state(env.get_state())
 
 
 def test_render_mode(make_env: MakeEnv) -> None:

@@ -263,7 +263,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("pitfall", {"obs_type": "sprites", "max_sprites": 20, "full_action_space": True}),
     ("seaquest", {"resets": "cached", "num_reset_states": 3, "noop_max": 5, "maxpool": False}),
     ("space_invaders", {"mode": 3, "difficulty": 1, "use_fire_reset": False}),
-    ("breakout", {"fire_after_life_loss": True, "episodic_life": True}),
+    ("breakout", {"fire_after_life_loss": True, "episodic_life": True, "low_memory": True}),
     ("pong", {"action_delay": 9, "repeat_action_probability": 0.25}),
 ]
 

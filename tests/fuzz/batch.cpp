@@ -327,6 +327,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (shape >> 4 == 0) ++options.num_players;  // is refused
   const auto fast = make_rig({cartridge, players, is_steady, true}, n, modified, options);
   options.num_threads = 1;
+  options.low_memory = true;
   const auto plain = make_rig({cartridge, players, is_steady, false}, n, modified, options);
   if (bool(fast) != bool(plain)) report("options are refused by one batch");
   if (fast == nullptr) return 0;

@@ -11,7 +11,7 @@ namespace {
 
 void run_frame_observed(Rig& rig, IncrementalMemory& memory, bool observes) {
   const u8* map = gray_table(rig.properties().format);
-  Observation observation{memory.lines.next_frame().rows, map, false};
+  Observation observation{memory.lines->next_frame().rows, map, false};
   memory.observation = observes ? &observation : nullptr;
   CountedHostEngine engine;
   engine.incremental = &memory;
@@ -39,8 +39,8 @@ void run_image(const CartridgeImage& image, Input& header) {
   Rig fast(image.cart(), properties, capacity);
   plain.power_on(seed);
   fast.power_on(seed);
-  const auto memory = make_zeroed<IncrementalMemory>();
-  memory->lines.start(true);
+  const FrameStores stores(1, kMaxRows * kScreenWidth, {true, true});
+  stores[0].start(true);
   const IdentityMap identity = make_identity_map();
   const PlainEngine engine{count_instructions};
   for (u32 frame = 0; frame < frames; ++frame) {
@@ -48,7 +48,7 @@ void run_image(const CartridgeImage& image, Input& header) {
     fuzz::set_inputs(plain.state(), properties, pressed);
     fuzz::set_inputs(fast.state(), properties, pressed);
     run_frame(plain.console(), engine);
-    run_frame_observed(fast, *memory, observed >> frame & 1);
+    run_frame_observed(fast, *stores[0].incremental, observed >> frame & 1);
     check_equal(plain.state(), completed(fast));
     const u32 current = plain.state().picture.current;
     if (plain.picture(current, identity.value) != fast.picture(current, identity.value)) {

@@ -56,13 +56,14 @@ class Player {
  public:
   Player(const CartridgeImage& image, Format format)
       : map_(gray_table(format)), translation_(jit::Translation::make(image.cart())) {
-    memory_->lines.start(true);
+    stores_[0].start(true);
   }
   // Every other frame with an observation, which is drawn as it runs.
   void run(const Console& console, Digest& digest, bool is_observed) {
-    Observation observation{memory_->lines.next_frame().rows, map_, false};
-    memory_->observation = is_observed ? &observation : nullptr;
-    HostEngine engine{translation_.get(), memory_.get()};
+    IncrementalMemory& memory = *stores_[0].incremental;
+    Observation observation{memory.lines->next_frame().rows, map_, false};
+    memory.observation = is_observed ? &observation : nullptr;
+    HostEngine engine{translation_.get(), &memory};
     run_frame(console, engine);
     if (observation.is_drawn) {
       digest.add(observation.rows, console.properties.height * kScreenWidth);
@@ -72,7 +73,7 @@ class Player {
  private:
   const u8* const map_;
   const std::unique_ptr<jit::Translation> translation_;
-  const CallocPtr<IncrementalMemory> memory_ = make_zeroed<IncrementalMemory>();
+  const FrameStores stores_{1, kMaxRows * kScreenWidth, {true, true}};
 };
 #else
 struct Player {

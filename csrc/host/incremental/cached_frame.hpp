@@ -37,16 +37,16 @@ static_assert(sizeof(TiaState) <= 62);
 
 struct CachedFrame {
   u8 is_valid;
-  u8 buffer;  // index into LineCache::entries
   u32 base_clock;
   u32 size;
   LineLink link[kCachedLines];
   LineState begin[kCachedLines];
-  u8 rows[kMaxRows * kScreenWidth];
+  u8* rows;        // u8 [height][160], as Observation has them
   RowSet painted;  // rows that were painted, not reused, when it was drawn
+  LogEntry entries[kLogCapacity];
 
   // Fills in the dependencies of scanline `line`, whose accesses are entries[first, next_first).
-  void find_use(const LogEntry* entries, u32 line, u32 first, u32 next, u32 next_first) {
+  void find_use(u32 line, u32 first, u32 next, u32 next_first) {
     LineDependencies use(begin[line].tia, line);
     for (u32 i = first; i < next_first; ++i) {
       const LogEntry e = entries[i];

@@ -29,12 +29,12 @@ inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 mo
 template <class R>
 class CachedLogRenderer {
  public:
-  CachedLogRenderer(R& renderer, LineCache& cache, u32 base_clock)
+  // entries: of the running frame so far, with kSpareEntries more than a log has.
+  CachedLogRenderer(R& renderer, LineCache& cache, LogEntry* entries, u32 base_clock)
       : r_(renderer),
         run_(cache.running),
         frame_(cache.frame[cache.own]),
-        entries_(cache.entries[cache.running_buffer]),
-        cached_entries_(cache.entries[frame_.buffer]),
+        entries_(entries),
         base_clock_(base_clock) {}
 
   void run(const LogEntry* log, u32 from, u32 to) {
@@ -143,8 +143,7 @@ class CachedLogRenderer {
       if (next_first > end) break;
       LineLink& here = link[r.last];
       if (different) {
-        if (here.used & kUseUnknown)
-          frame_.find_use(cached_entries_, r.last, r.first, next, next_first);
+        if (here.used & kUseUnknown) frame_.find_use(r.last, r.first, next, next_first);
         if (different & here.used) {
           keeps_use_ = !(different & LineDependencies::kInspected);
           break;
@@ -178,7 +177,7 @@ class CachedLogRenderer {
     const i32 later = i32(frame_.base_clock - base_clock_) / i32(kClocksPerCycle);
     const u32 shift = pack_log_entry(u32(later), 0, 0);
     const LogEntry* a = entries_ + i;
-    const LogEntry* b = cached_entries_ + from;
+    const LogEntry* b = frame_.entries + from;
     const u32 left = run_.size - i;
     const u32 most = left < frame_.size - from ? left : frame_.size - from;
     const u32 n = equal_entries(a, b, shift, most);
@@ -189,8 +188,7 @@ class CachedLogRenderer {
   R& r_;
   RunningFrame& run_;
   CachedFrame& frame_;
-  LogEntry* entries_;  // of the running frame
-  const LogEntry* cached_entries_;
+  LogEntry* const entries_;
   const u32 base_clock_;
   // The scanline to render differs from the cached one, but not in what it uses.
   bool keeps_use_ = false;

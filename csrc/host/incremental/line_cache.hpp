@@ -16,6 +16,8 @@
 // at the start of a scanline, and not in the cache, stay set unless a CXCLR is skipped.
 #pragma once
 
+#include <cstring>
+
 #include "host/incremental/cache_trial.hpp"
 #include "host/incremental/cache_tuning.hpp"
 #include "host/incremental/cached_frame.hpp"
@@ -45,22 +47,18 @@ struct RunningFrame {
 
 // Keeps the frames that scanlines are looked up in, and replaces them.
 struct LineCache {
-  u8 is_on;
-  u8 keeps_all;       // none is drawn
-  u8 own;             // index of the frame that the running one is compared with
-  u8 running_buffer;  // index into entries
-  u16 wanted;         // latches recorded in the cached frames
+  u8 keeps_all;  // none is drawn
+  u8 own;        // index of the frame that the running one is compared with
+  u16 wanted;    // latches recorded in the cached frames
   CachedFrame frame[2];
-  LogEntry entries[3][kLogCapacity + kSpareEntries];
   CacheTuning tuning;
   CacheTrial trial;  // where none is drawn
   RunningFrame running;
 
-  void start(bool draws) {
-    is_on = 1;
+  // rows: pixels of the two frames, row_bytes each; null where none is drawn.
+  void start(bool draws, u8* rows, u32 row_bytes) {
     keeps_all = !draws;
-    for (u8 n = 0; n < 2; ++n) frame[n].buffer = n;
-    running_buffer = 2;
+    for (u32 n = 0; n < 2; ++n) frame[n].rows = rows + size_t(n) * row_bytes;
   }
 
   // What the next frame replaces, if it is kept.
@@ -90,8 +88,9 @@ struct LineCache {
     return true;
   }
 
-  // The frame step is over. is_whole: its log holds the whole picture.
-  void end_frame(bool is_whole, u32 log_base_clock) {
+  // The frame step is over. entries: those of the running frame. is_whole: its log holds the whole
+  // picture.
+  void end_frame(const LogEntry* entries, bool is_whole, u32 log_base_clock) {
     CachedFrame& f = frame[own];
     if (f.is_valid) tuning.note(running.reused, running.size);
     if (!running.is_kept) return;
@@ -99,9 +98,7 @@ struct LineCache {
     f.is_valid = is_whole;
     running.chain.end(f.link);
     f.painted = running.painted.end();
-    const u8 freed = f.buffer;
-    f.buffer = running_buffer;
-    running_buffer = freed;
+    std::memcpy(f.entries, entries, running.size * sizeof(LogEntry));
     f.base_clock = log_base_clock;
     f.size = running.size;
   }

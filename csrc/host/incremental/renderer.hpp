@@ -24,7 +24,7 @@ struct Observation {
 struct IncrementalMemory {
   Observation* observation;  // null: none
   LatchWatch watch;
-  LineCache lines;
+  LineCache* lines;  // null: none
 };
 
 class IncrementalRenderer {
@@ -70,14 +70,14 @@ class IncrementalRenderer {
   template <class Machine>
   void end_step(Machine& m, bool is_drawn) {
     if (observation_ != nullptr) observation_->is_drawn = is_drawn;
-    if (lines_ != nullptr) lines_->end_frame(is_drawn, m.log->base_clock);
+    if (lines_ != nullptr) lines_->end_frame(entries_, is_drawn, m.log->base_clock);
     if (memory_ == nullptr) return;
     const bool was_partial = m.s.tia.missing_latches != 0;
     // A log that holds the whole picture is kept as long as its picture.
     const bool is_whole = is_drawn && collisions_.has_seen_clear;
     if (!is_whole) record_all_latches(m);
     memory_->watch.end_step(was_partial, is_whole);
-    if (begin_ != 0) memory_->lines.trial.note(u32(ticks() - begin_));
+    if (begin_ != 0) memory_->lines->trial.note(u32(ticks() - begin_));
   }
 
  private:
@@ -88,8 +88,8 @@ class IncrementalRenderer {
 
   // Scanlines are cached with their pixels: of no use where an observation is drawn elsewhere.
   void begin_lines(const VisibleWindow& window) {
-    if (memory_ == nullptr || !memory_->lines.is_on) return;
-    LineCache& lines = memory_->lines;
+    if (memory_ == nullptr || memory_->lines == nullptr) return;
+    LineCache& lines = *memory_->lines;
     if (lines.keeps_all) begin_ = ticks();
     if (observation_ != nullptr && observation_->rows != lines.next_frame().rows) {
       lines.forget();
@@ -107,7 +107,8 @@ class IncrementalRenderer {
     }
     LogRenderer<Sink, TiaState, Beam> r{m.s.tia, m.s.beam,          shapes_,
                                         sink,    picture_window(c), c.properties.hmove_blanks != 0};
-    CachedLogRenderer(r, *lines_, m.log->base_clock).run(m.log->entries, m.rendered, m.log->size);
+    CachedLogRenderer(r, *lines_, entries_, m.log->base_clock)
+        .run(m.log->entries, m.rendered, m.log->size);
     r.flush(m.log->size);
     m.s.tia = r.s;
     m.s.beam = r.beam;
@@ -143,7 +144,8 @@ class IncrementalRenderer {
   u64 begin_ = 0;               // in ticks; 0: the frame step is not timed
   Shapes shapes_;
   CollisionSink collisions_;
-  PaintSink<false> painter_;  // of the observation
+  PaintSink<false> painter_;                        // of the observation
+  LogEntry entries_[kLogCapacity + kSpareEntries];  // of the frame, with the line cache
 };
 
 // The machine of a host thread.
