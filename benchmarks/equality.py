@@ -52,9 +52,8 @@ def compare(games: Sequence[str], options: argparse.Namespace, until: float) -> 
     """Compare a batch for a number of steps or until a time; what was found."""
     comparison = Comparison(games, options.envs_per_game)
     record: Record = {"games": list(games), "steps": 0, "differences": comparison.differences}
-    geometry = use_geometry(options.lanes, 4) if options.lanes else contextlib.nullcontext()
     with contextlib.ExitStack() as stack:
-        with geometry:
+        with use_geometry(options.lanes):
             ours = make(games, options, options.device)
         stack.callback(ours.close)
         expected = make(games, options, "cpu")

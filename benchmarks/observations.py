@@ -88,7 +88,7 @@ def measure(
 def _cell(ram: list[float], kind: list[float]) -> str:
     ratios = statistics.quantiles((a / b for a, b in zip(ram, kind, strict=True)), n=4)
     low, middle, high = (f"{ratio:.2f}" for ratio in ratios)
-    return f"{_per_second(statistics.median(kind)):,.0f} ({middle}, {low} to {high})"
+    return f"{1e6 / statistics.median(kind):,.0f} ({middle}, {low} to {high})"
 
 
 def main() -> None:
@@ -110,15 +110,11 @@ def main() -> None:
         if options.ocatari:
             words = [options.ocatari, "-c", OCATARI, game.title().replace("_", "")]
             done = subprocess.run(words, check=True, capture_output=True, text=True)
-            other = f"{_per_second(float(done.stdout.split()[-1])):,.0f}"
+            other = f"{1e6 / float(done.stdout.split()[-1]):,.0f}"
         for num_envs in options.num_envs:
             found = measure(game, num_envs, options.frames, kinds)
             cells = [_cell(found["ram"], found[kind]) for kind in kinds]
             print(f"| {game} | {num_envs} | " + " | ".join(cells) + f" | {other} |", flush=True)
-
-
-def _per_second(microseconds: float) -> float:
-    return 1e6 / microseconds
 
 
 if __name__ == "__main__":

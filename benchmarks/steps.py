@@ -9,7 +9,6 @@ Fails if another kernel than that of ``--kernel`` runs.
 from __future__ import annotations
 
 import argparse
-import contextlib
 
 import torch
 
@@ -31,8 +30,7 @@ def main() -> None:
     options = parser.parse_args()
 
     num_envs = options.num_envs
-    geometry = use_geometry(options.lanes, 4) if options.lanes else contextlib.nullcontext()
-    with geometry:
+    with use_geometry(options.lanes):
         env = cule.AtariVectorEnv(options.game, num_envs, device="cuda", kernel=options.kernel)
     env.reset(seed=options.seed)
     random = torch.Generator("cuda")

@@ -48,11 +48,6 @@ def find_kit(folder: Path) -> dict[str, Any] | str:
     return about
 
 
-def wheels_of(folder: Path) -> list[str]:
-    """The wheels of a kit."""
-    return sorted(map(str, (folder / "wheels").glob("*.whl")))
-
-
 def unpack(folder: Path, cache: Path) -> int:
     """Put the compiled kernels of a kit into a cache; their number."""
     cache.mkdir(parents=True, exist_ok=True)

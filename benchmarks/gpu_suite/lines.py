@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.gpu_suite.device import ROOT, Device
-from benchmarks.gpu_suite.kit import wheels_of
 
 Value = TypeVar("Value")
 
@@ -116,7 +115,8 @@ def _install(setting: Setting) -> list[Stage]:
     words = ["-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check"]
     words += ["--root-user-action", "ignore", "--target", str(setting.work / "site")]
     if setting.kit:
-        install = Step("install", [sys.executable, *words, *wheels_of(setting.kit)])
+        words += sorted(map(str, (setting.kit / "wheels").glob("*.whl")))
+        install = Step("install", [sys.executable, *words])
         unpack = ["-m", "benchmarks.gpu_suite.kit", str(setting.kit)]
         stages = [Stage([install, Step("kernels", [sys.executable, *unpack])], 2.0)]
     else:

@@ -41,7 +41,7 @@ from cule.bench.engines import (
 from cule.bench.games import games_named
 from cule.bench.interleaved import WARM_UP_STEPS, check_with_cpu, digest_of, quartiles
 from cule.bench.machine import conditions
-from cule.envs.launch import WARPS_PER_BLOCK, use_geometry
+from cule.envs.launch import use_geometry
 from cule.errors import CuleError
 
 #: Rounds of a cell, between whose ends the clock is read.
@@ -118,9 +118,8 @@ def measure_cell(
     """Measure a game; a cell with "error" if that fails."""
     began = time.perf_counter()
     cell: Cell = {"game": game, "num_envs": num_envs}
-    geometry = use_geometry(lanes, WARPS_PER_BLOCK) if lanes else contextlib.nullcontext()
     try:
-        with geometry:
+        with use_geometry(lanes):
             engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
         with contextlib.closing(engine):
             assert isinstance(engine, CudaEngine), f"{name} is no engine of a GPU"

@@ -114,12 +114,11 @@ def read_module(module: bytes, kernel: str) -> Module:
     found = Module(banks, memory)
     heads = _heads(module)
     _add_code(found, contents, [name for name, _ in heads], kernel)
-    symbols = {head[7] & 0xFFFFFF for name, head in heads if name == f".text.{kernel}"}
-    attributes = contents.get(".nv.info", b"")
-    for symbol in symbols:
-        found.registers = _read_registers(attributes).get(symbol, 0)
+    registers = _read_registers(contents.get(".nv.info", b""))
     for name, head in heads:
-        if name == f".nv.shared.{kernel}":
+        if name == f".text.{kernel}":
+            found.registers = registers.get(head[7] & 0xFFFFFF, 0)
+        elif name == f".nv.shared.{kernel}":
             found.shared_bytes = head[5] - _RESERVED_SHARED_BYTES
     return found
 

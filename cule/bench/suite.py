@@ -147,8 +147,7 @@ def measure(cell: Cell, engines: list[str], threads: int, options: BenchOptions)
             for name, other in pairs_of(engines)
         ]
         return {**head, **describe_comparison(result, pairs), "agents": configs}
-    network = cell.load == "inference"
-    result = compare_engines(*what, network=network)
+    result = compare_engines(*what, network=cell.load == "inference")
     return {**head, **describe_comparison(result, pairs_of(engines))}
 
 

@@ -44,9 +44,12 @@ _geometry_in_use: ContextVar[Geometry | None] = ContextVar("geometry", default=N
 
 
 @contextlib.contextmanager
-def use_geometry(lanes_per_warp: int, warps_per_block: int) -> Iterator[None]:
-    """Make the batches of this context with a given `Geometry`, to compare geometries."""
-    token = _geometry_in_use.set(Geometry(lanes_per_warp, warps_per_block))
+def use_geometry(
+    lanes_per_warp: int | None, warps_per_block: int = WARPS_PER_BLOCK
+) -> Iterator[None]:
+    """Make the batches of this context with a `Geometry`, to compare geometries; None: any."""
+    geometry = Geometry(lanes_per_warp, warps_per_block) if lanes_per_warp else None
+    token = _geometry_in_use.set(geometry)
     try:
         yield
     finally:
