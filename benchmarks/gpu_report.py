@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import statistics
 import tarfile
@@ -210,7 +209,7 @@ def of_profile(results: Results) -> Iterator[str]:
     rows: list[Row] = []
     for name in results.matching("profile-", ".csv"):
         lines = [line for line in results.text(name).splitlines() if line.startswith('"')]
-        units, *launches = list(csv.DictReader(io.StringIO("\n".join(lines)))) or [{}]
+        units, *launches = list(csv.DictReader(lines)) or [{}]
         for launch in launches:
             values = []
             for title, metric in PROFILE.items():
