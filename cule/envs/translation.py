@@ -202,12 +202,17 @@ class Wanted:
         kernel_cache.store(self.name, self.made_for, code)
 
 
-def translate(game: _core.Game, lanes_per_warp: int, architecture: int) -> bytes:
+def translate(
+    game: _core.Game,
+    lanes_per_warp: int,
+    architecture: int,
+    publish: Callable[[bytes], None] | None = None,
+) -> bytes:
     """The kernel of a game, compiled unless it is on disk already; arguments as for `Wanted`."""
     wanted = Wanted(game, lanes_per_warp, architecture)
     code = wanted.load()
     if code is None:
-        code = wanted.compile()
+        code = wanted.compile(publish)
         wanted.store(code)
     return code
 
