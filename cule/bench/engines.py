@@ -236,6 +236,7 @@ def _make_cule_cpu(config: EngineConfig) -> Engine:
         num_threads=config.threads,
         resets=config.resets,
         kernel=kernel_of(config.name),
+        low_memory=is_low_memory(config.name),
     )
     return CuleEngine(config.name, env, config.num_envs)
 
@@ -307,7 +308,7 @@ ENGINES: dict[str, EngineKind] = {
 
 
 _VARIANT = re.compile(
-    r"(cule-cpu|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
+    r"(cule-cpu(?P<low>@low_memory)?|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
     r"(@(?P<kernel>interpreter|compiled))?"
 )
 
@@ -324,6 +325,12 @@ def kernel_of(name: str) -> str:
     return (match and match["kernel"]) or "auto"
 
 
+def is_low_memory(name: str) -> bool:
+    """The environment's option `low_memory`: whether the engine is ``cule-cpu@low_memory``."""
+    match = _VARIANT.fullmatch(name)
+    return bool(match and match["low"])
+
+
 def kind_of(name: str) -> EngineKind:
     """The library of an engine.
 
@@ -334,8 +341,9 @@ def kind_of(name: str) -> EngineKind:
     if kind is None:
         raise InvalidArgumentError(
             f"engines has {shown(name)}; it must be one of {', '.join(ENGINES)}; those of cule "
-            "with a kernel such as cule-cpu@interpreter or cule-cuda@compiled; or a launch "
-            "geometry such as cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
+            "with a kernel such as cule-cpu@interpreter or cule-cuda@compiled; "
+            "cule-cpu@low_memory; or a launch geometry such as cule-cuda@8x4 (1 to 32 environments "
+            "per warp, 1 to 4 warps per block)"
         )
     return kind
 

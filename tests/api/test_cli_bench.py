@@ -139,7 +139,7 @@ def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
 def test_kernels_give_the_same_results(tmp_path: Path) -> None:
-    names = ["cule-cpu", "cule-cpu@interpreter"]
+    names = ["cule-cpu", "cule-cpu@interpreter", "cule-cpu@low_memory"]
     names += ["cule-cpu@compiled"] * (engines.unavailable_reason("cule-cpu@compiled") is None)
     words = ["bench", *SMALL, "--engines", *names, "--threads", "1", "--no-memory"]
     assert main([*words, "--load", "emulation", "--out", str(tmp_path)]) == 0

@@ -47,6 +47,7 @@ def test_sets_of_games() -> None:
             "engines has 'ale@compiled'.*such as cule-cpu@interpreter",
         ),
         ({"engines": ("cule-cpu@8x4",)}, "engines has 'cule-cpu@8x4'"),
+        ({"engines": ("ale@low_memory",)}, "engines has 'ale@low_memory'.*cule-cpu@low_memory"),
         ({"engines": ("cule-cuda@compiled@8x4",)}, "engines has 'cule-cuda@compiled@8x4'"),
         ({"load": ("sleeping",)}, "load has 'sleeping'.*emulation"),
         ({"games": ()}, "games is empty"),
@@ -117,6 +118,8 @@ def test_presets() -> None:
     [
         ("cule-cpu", None, "auto"),
         ("cule-cpu@compiled", None, "compiled"),
+        ("cule-cpu@low_memory", None, "auto"),
+        ("cule-cpu@low_memory@compiled", None, "compiled"),
         ("cule-cuda@interpreter", None, "interpreter"),
         ("cule-cuda@16x2", (16, 2), "auto"),
         ("cule-cuda@16x2@compiled", (16, 2), "compiled"),
@@ -128,6 +131,7 @@ def test_geometry_and_kernel_of_an_engine(
 ) -> None:
     assert engines.geometry_of(name) == geometry
     assert engines.kernel_of(name) == kernel
+    assert engines.is_low_memory(name) == ("low_memory" in name)
     assert engines.kind_of(name) is engines.ENGINES[name.partition("@")[0]]
 
 
