@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
 
 import torch
@@ -27,9 +26,6 @@ _LARGE_BATCH = 2**16
 
 #: Bytes of a sampled transition besides its observations, at least.
 _TRANSITION_BYTES = 64
-
-#: Sizes of buffers; no memory holds a larger one.
-_SIZES = range(1, 2**48)
 
 #: Bytes of a buffer by part, as an increasing function of its size.
 BytesOf = Callable[[int], dict[str, int]]
@@ -107,7 +103,16 @@ def check_batch_size(batch_size: object, options: StorageOptions) -> None:
 
 def largest_size(budget_bytes: int, bytes_of: BytesOf) -> int:
     """The largest size that fits into a number of bytes; 0 if none does."""
-    return bisect_right(_SIZES, budget_bytes, key=lambda size: sum(bytes_of(size).values()))
+    low, high = 0, 1
+    while sum(bytes_of(high).values()) <= budget_bytes:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sum(bytes_of(middle).values()) <= budget_bytes:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def report(parts: dict[str, int], facts: dict[str, str] | None = None) -> str:
