@@ -35,8 +35,10 @@ MAX_ZIP_MEMBERS = 10_000
 MAX_RULES_BYTES = 1_000_000
 #: Dots of a line of TOML outside texts: each is a table in the one before, in quadratic time.
 MAX_LINE_DOTS = 16
-#: A program of rules.
+#: A program of rules, written or translated from numbered steps.
 MAX_PROGRAM_CHARS = 100_000
+#: Numbered steps: their patterns take quadratic time.
+MAX_STEPS_CHARS = 10_000
 #: Statements and expressions of a program inside each other.
 MAX_PROGRAM_LEVELS = 150
 

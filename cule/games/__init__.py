@@ -5,6 +5,7 @@
 * ``data/roms.toml``: MD5, cartridge type and console properties of every known ROM file;
 * `schema`: reads these, and users' rules files, into frozen dataclasses, table by table (`tables`);
 * `language`: definition and parser of the rule language;
+* `steps`: mode selection written as numbered steps, translated to a program of that language;
 * `compiler`: rules to the int32 programs that the native core runs;
 * `roms`: finds ROM files and identifies them by MD5, never by name;
 * `spec`: game name, ROM path and rules path to `GameSpec`, the input of the native core.

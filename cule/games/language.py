@@ -23,7 +23,8 @@ error that names the game, the program, the line and the construct.
   0 to n - 1, or 0 where n is not positive. Those that run before a frame have the name ``action``,
   those that run after it ``reward``, and can assign them.
 * `mode_setup` also has the name ``mode``, ``while condition:``, the statements ``select(n)``,
-  ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``.
+  ``soft_reset()``, ``act(a)`` and ``fail()``, and the expression ``rand()``. It can also be written
+  as numbered steps, which `cule.games.steps` translates to such a program.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cule.errors import RulesError, shown
+from cule.games.steps import has_steps, program_of
 from cule.reading import MAX_PROGRAM_CHARS, MAX_PROGRAM_LEVELS, MAX_PROGRAM_NAMES
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -141,8 +143,10 @@ def parse_rules(
             names.append(kept)
             values[kept] = 0
 
-    setup_check = _Checker(f"{game_id}: mode_setup", names, kind="setup")
-    setup_body = setup_check.parse(mode_setup)
+    where = f"{game_id}: mode_setup"
+    setup_check = _Checker(where, names, kind="setup")
+    setup = program_of(mode_setup, where) if has_steps(mode_setup) else mode_setup
+    setup_body = setup_check.parse(setup)
     return ParsedRules(
         game_id=game_id,
         state=tuple((name, values[name]) for name in names),

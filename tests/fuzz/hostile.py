@@ -58,6 +58,9 @@ def rules_cases() -> dict[str, str]:
     plain, number = HEAD % "", "0x" + "9" * 5000
     step = plain + "step = '''\n%s'''\n"
     setup = plain + "step = 'pass'\nmode_setup = '''\n%s'''\n"
+    doubled = "".join(
+        f"S_{c} means: S_{d}; S_{d}.\n" for c, d in zip("ABCDEFGHIJ", "BCDEFGHIJK", strict=True)
+    )
     nested = "1 < 2"
     for _ in range(30):
         nested = f"0 < ({nested}) < 3"
@@ -77,8 +80,10 @@ def rules_cases() -> dict[str, str]:
         "a large constant": step % f"score = {number}\n",
         "a large decimal": step % f"score = {'9' * 5000}\n",
         "a long key": plain + "a" * 900_000 + " = 1\n",
+        "steps that double": setup % f"1. S_A.\n{doubled}S_K means: ACT(0); ACT(0).\n" * 2,
         "nested comparisons": step % f"score = {nested}\n",
-        "a deep setup": setup % f"x = {'(1,' * 3000}\n",
+        "a long step": setup % f"1. x = {'(1,' * 3000}.\n",
+        "a long choice": setup % f"1. x = {'(1,1)[0]' * 1200}.\n",
         "a deep choice": step % f"score = {'1 if 1 else ' * 8000}0\n",
         "many signs": step % f"score = {'-' * 90_000}1\n",
     }
