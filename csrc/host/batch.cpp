@@ -20,6 +20,12 @@ i32 choose_threads(i32 asked, size_t consoles) {
   return i32(std::min(cpus, consoles));
 }
 
+u32 largest_picture(const std::vector<std::shared_ptr<const Game>>& games) {
+  u32 bytes = 0;
+  for (const auto& game : games) bytes = std::max(bytes, game->properties().height * kScreenWidth);
+  return bytes;
+}
+
 }  // namespace
 
 EnvBytes env_bytes(const BatchOptions& options, u32 height) {
@@ -31,12 +37,6 @@ EnvBytes env_bytes(const BatchOptions& options, u32 height) {
   const size_t store = FrameStores::used_bytes(picture, LineMemory::of(options));
   return {small + (options.draws() ? store : logs),
           small + store + FrameStores::pixel_bytes(picture), snapshot_layout(options, height).end};
-}
-
-u32 largest_picture(const std::vector<std::shared_ptr<const Game>>& games) {
-  u32 bytes = 0;
-  for (const auto& game : games) bytes = std::max(bytes, game->properties().height * kScreenWidth);
-  return bytes;
 }
 
 Batch::Batch(std::vector<std::shared_ptr<const Game>> games, const std::vector<i32>& game_index,

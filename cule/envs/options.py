@@ -176,8 +176,8 @@ class EnvOptions(GameOptions):
     """First core to pin the threads to, one thread to each core, on Linux; -1: not pinned."""
 
     low_memory: bool = False
-    """Environments on a CPU remember no scanlines of earlier frames: they take a third of the
-    memory, and more time (docs/environments.md). Results never differ.
+    """Whether environments on a CPU keep no scanlines of earlier frames. They take about a third of
+    the memory, and step more slowly in most games (docs/environments.md); results never differ.
     """
 
     continuous: bool = False
