@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from cule.bench.engines import Engine, EngineConfig, EngineMissingError, make_engine
+from cule.bench.engines import Engine, EngineConfig, EngineMissingError, make_engine, variant_of
 from cule.bench.interleaved import digest_of
 from cule.bench.options import BenchOptions
 
@@ -32,19 +32,21 @@ class DivergenceRun(TypedDict):
 def measure_divergence(
     game: str, names: Sequence[str], num_envs: int, threads: int, options: BenchOptions
 ) -> dict[str, DivergenceRun]:
-    """Step all engines of cule after a common reset, alternating after every step.
+    """Step all engines of cule but asynchronous ones after a common reset, alternating.
 
     Raises:
-        EngineMissingError: No engine of cule is given.
+        EngineMissingError: No synchronous engine of cule is given.
         CuleError: Raised by cule's environment.
     """
     engines: dict[str, Engine] = {}
     with contextlib.ExitStack() as stack:
-        for name in (name for name in names if name.startswith("cule")):
+        for name in names:
+            if not name.startswith("cule") or variant_of(name).is_async:
+                continue
             engines[name] = make_engine(EngineConfig(name, game, num_envs, threads))
             stack.callback(engines[name].close)
         if not engines:
-            raise EngineMissingError("divergence needs an engine of cule")
+            raise EngineMissingError("divergence needs a synchronous engine of cule")
         num_actions = next(iter(engines.values())).num_actions
         random = np.random.default_rng(options.seed)
         shape = (WARM_UP_STEPS + options.divergence_steps, num_envs)

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,18 @@ class Engine:
         return actions
 
     def synchronize(self) -> None:
-        """Wait until all work is done, before a clock is read."""
+        """Wait until all work is done, before a clock is read.
+
+        After asynchronous stepping, which keeps stepping other environments when `step` returns,
+        until no thread of the process works; up to half a millisecond longer. Without that, the
+        work would be timed as part of the next engine's round. Receiving the results does not
+        help: actions go to the environments that were received last.
+        """
+        while not self.is_synchronous:
+            begin = time.process_time()
+            time.sleep(_IDLE_SECONDS)
+            if time.process_time() - begin < _IDLE_SECONDS / 2:
+                return
 
     def ram(self) -> Ram | None:
         """A copy of all RAM, uint8 ``[N, 128]``; None if the library does not expose it."""
@@ -114,7 +125,7 @@ class CuleEngine(Engine):
         Raises:
             KernelMissingError: The kernel that the name asks for does not run.
         """
-        check_kernel(self.env, kernel_of(self.name))
+        check_kernel(self.env, variant_of(self.name).kernel)
         return super().reset(seed)
 
     def running_kernel(self) -> dict[str, object]:
@@ -149,22 +160,6 @@ class CudaEngine(CuleEngine):
         import torch
 
         torch.cuda.synchronize()
-
-
-class AsyncEngine(Engine):
-    """ale-py's asynchronous stepping, which keeps stepping other environments after `step` returns.
-
-    Without a wait, that work would be timed as part of the next engine's round. Receiving the
-    results does not help: actions go to the environments that were received last.
-    """
-
-    def synchronize(self) -> None:
-        """Wait until no thread of the process works; up to half a millisecond longer."""
-        while True:
-            begin = time.process_time()
-            time.sleep(_IDLE_SECONDS)
-            if time.process_time() - begin < _IDLE_SECONDS / 2:
-                return
 
 
 class EnvPoolEngine(Engine):
@@ -229,26 +224,47 @@ class EngineConfig:
     resets: str = "exact"  # "exact" or "cached"; cule on the CPU only
 
 
+def _half(config: EngineConfig) -> int:
+    """Environments per call of an asynchronous engine.
+
+    Raises:
+        EngineMissingError: The environments do not divide into batches of this size.
+    """
+    num_envs = config.num_envs
+    size = config.batch_size or max(1, num_envs // 2)
+    if not 0 < size < num_envs or num_envs % size:
+        raise EngineMissingError(
+            f"async_batch is {size}; it must be a divisor of {num_envs} environments, less than "
+            "all of them"
+        )
+    return size
+
+
 def _make_cule_cpu(config: EngineConfig) -> Engine:
+    variant = variant_of(config.name)
+    batch_size = _half(config) if variant.is_async else 0
     env = cule.AtariVectorEnv(
         config.game,
         config.num_envs,
-        num_threads=config.threads,
+        batch_size=batch_size,
+        num_threads=variant.threads or config.threads,
         resets=config.resets,
-        kernel=kernel_of(config.name),
-        low_memory=is_low_memory(config.name),
+        kernel=variant.kernel,
+        low_memory=variant.low_memory,
     )
-    return CuleEngine(config.name, env, config.num_envs)
+    return CuleEngine(config.name, env, config.num_envs, batch_size=batch_size)
 
 
 def _make_cule_cuda(config: EngineConfig) -> Engine:
+    variant = variant_of(config.name)
     with contextlib.ExitStack() as stack:
-        if geometry := geometry_of(config.name):
+        if variant.geometry:
             from cule.envs.launch import use_geometry
 
-            stack.enter_context(use_geometry(*geometry))
-        kernel = kernel_of(config.name)
-        env = cule.AtariVectorEnv(config.game, config.num_envs, device="cuda", kernel=kernel)
+            stack.enter_context(use_geometry(*variant.geometry))
+        env = cule.AtariVectorEnv(
+            config.game, config.num_envs, device="cuda", kernel=variant.kernel
+        )
     return CudaEngine(config.name, env, config.num_envs, device="cuda")
 
 
@@ -256,18 +272,12 @@ def _make_ale(config: EngineConfig) -> Engine:
     import ale_py
     from ale_py.vector_env import AtariVectorEnv
 
-    num_envs, batch_size = config.num_envs, 0
-    if config.name == "ale-async":
-        batch_size = config.batch_size or max(1, num_envs // 2)
-        if not 0 < batch_size < num_envs or num_envs % batch_size:
-            raise EngineMissingError(
-                f"async_batch is {batch_size}; it must be a divisor of {num_envs} environments, "
-                "less than all of them"
-            )
+    batch_size = _half(config) if config.name == "ale-async" else 0
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    env = AtariVectorEnv(config.game, num_envs, batch_size=batch_size, num_threads=config.threads)
-    engine_class = AsyncEngine if batch_size else Engine
-    return engine_class(config.name, env, num_envs, batch_size=batch_size)
+    env = AtariVectorEnv(
+        config.game, config.num_envs, batch_size=batch_size, num_threads=config.threads
+    )
+    return Engine(config.name, env, config.num_envs, batch_size=batch_size)
 
 
 def _make_envpool(config: EngineConfig) -> Engine:
@@ -308,27 +318,35 @@ ENGINES: dict[str, EngineKind] = {
 
 
 _VARIANT = re.compile(
-    r"(cule-cpu(?P<low>@low_memory)?|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
+    r"(cule-cpu(?P<low>@low_memory)?(?P<async>@async)?(@(?P<threads>[1-9]\d{0,3})threads)?"
+    r"|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
     r"(@(?P<kernel>interpreter|compiled))?"
 )
 
 
-def geometry_of(name: str) -> tuple[int, int] | None:
-    """Environments per warp and warps per block of ``cule-cuda@LANESxWARPS``; None for others."""
+class Variant(NamedTuple):
+    """What an engine's name asks for after its first @."""
+
+    geometry: tuple[int, int] | None = None  # environments per warp and warps per block
+    low_memory: bool = False  # the environment's option
+    is_async: bool = False  # asynchronous stepping
+    threads: int = 0  # 0: as many as the benchmark's
+    kernel: str = "auto"  # the environment's option
+
+
+def variant_of(name: str) -> Variant:
+    """Read the name of an engine, such as ``cule-cpu@low_memory`` or ``cule-cuda@8x4@compiled``."""
     match = _VARIANT.fullmatch(name)
-    return (int(match["lanes"]), int(match["warps"])) if match and match["lanes"] else None
-
-
-def kernel_of(name: str) -> str:
-    """The environment's option `kernel`: what follows the last @ of an engine of cule, or auto."""
-    match = _VARIANT.fullmatch(name)
-    return (match and match["kernel"]) or "auto"
-
-
-def is_low_memory(name: str) -> bool:
-    """The environment's option `low_memory`: whether the engine is ``cule-cpu@low_memory``."""
-    match = _VARIANT.fullmatch(name)
-    return bool(match and match["low"])
+    if match is None:
+        return Variant()
+    lanes, warps, threads = match["lanes"], match["warps"], match["threads"]
+    return Variant(
+        geometry=(int(lanes), int(warps)) if lanes else None,
+        low_memory=bool(match["low"]),
+        is_async=bool(match["async"]),
+        threads=int(threads or 0),
+        kernel=match["kernel"] or "auto",
+    )
 
 
 def kind_of(name: str) -> EngineKind:
@@ -342,8 +360,8 @@ def kind_of(name: str) -> EngineKind:
         raise InvalidArgumentError(
             f"engines has {shown(name)}; it must be one of {', '.join(ENGINES)}; those of cule "
             "with a kernel such as cule-cpu@interpreter or cule-cuda@compiled; "
-            "cule-cpu@low_memory; or a launch geometry such as cule-cuda@8x4 (1 to 32 environments "
-            "per warp, 1 to 4 warps per block)"
+            "cule-cpu@low_memory, cule-cpu@async, cule-cpu@2threads; or a launch geometry such as "
+            "cule-cuda@8x4 (1 to 32 environments per warp, 1 to 4 warps per block)"
         )
     return kind
 

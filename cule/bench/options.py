@@ -41,7 +41,8 @@ class BenchOptions:
 
     engines: tuple[str, ...] = tuple(ENGINES)
     """Engines; unavailable ones are skipped with the reason. cule-cuda@8x4 sets its geometry,
-    cule-cpu@interpreter or cule-cuda@compiled its kernel; cule-cpu@low_memory takes less memory."""
+    cule-cpu@interpreter or cule-cuda@compiled its kernel; cule-cpu@low_memory takes less memory,
+    cule-cpu@async steps asynchronously, cule-cpu@2threads has its own number of threads."""
 
     num_envs: tuple[Positive, ...] = ()
     """Numbers of environments, a sweep; empty: chosen by load and machine."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cule.bench import machine
 from cule.bench.divergence import measure_divergence
-from cule.bench.engines import EngineMissingError, is_cuda, unavailable_reason
+from cule.bench.engines import EngineMissingError, is_cuda, unavailable_reason, variant_of
 from cule.bench.interleaved import compare_engines
 from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of
@@ -169,6 +169,8 @@ def _memory(
     game = options.games[0]
     if "ale" in engines:  # the same environments, stepped in another way
         engines = [name for name in engines if name != "ale-async"]
+    if "cule-cpu" in engines:
+        engines = [n for n in engines if not (variant_of(n).is_async or variant_of(n).threads)]
     found = records.memory(game, engines)
     if found is not None:
         return found

@@ -26,6 +26,7 @@ SMALL = [
     "2",
 ]
 CPU = ["--engines", "cule-cpu", "--no-memory", "--threads", "1"]
+OURS = ("cule-cpu", "cule-cpu@async")
 
 
 def read(folder: Path, key: str) -> Any:
@@ -40,22 +41,26 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.ale
 def test_record_and_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = [*SMALL, "--engines", "cule-cpu,ale", "ale-async", "--load", "emulation"]
+    words = [*SMALL, "--engines", "cule-cpu,ale", "ale-async", "cule-cpu@async"]
+    words += ["--load", "emulation,divergence", "--divergence-steps", "2"]
     assert main(["bench", *words, "--no-memory", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "[1/1] emulation, 2 environments, pong: cule-cpu" in printed
+    assert "[1/2] emulation, 2 environments, pong: cule-cpu" in printed
     assert "cule-cpu / ale" in (tmp_path / "table.txt").read_text()
     assert ("plot: " in printed) is plots.can_plot()
 
     record = read(tmp_path, "emulation-2-pong")
-    assert set(record["runs"]) == {"cule-cpu", "ale", "ale-async"}
-    assert set(record["ratios"]) == {"cule-cpu / ale", "cule-cpu / ale-async"}
+    pairs = {f"{name} / {other}" for name in OURS for other in ("ale", "ale-async")}
+    assert set(record["runs"]) == {*OURS, "ale", "ale-async"}
+    assert set(record["ratios"]) == {*pairs, "cule-cpu@async / cule-cpu"}
+    assert list(read(tmp_path, "divergence-2-pong")["divergence_runs"]) == ["cule-cpu"]
     assert record["check"]["steps_equal_to_ale"] >= 12  # those that both have taken
     assert record["digest_after_steps"] == 12
     runs = record["runs"]
     assert runs["cule-cpu"]["digest_of_ram"]
     assert runs["cule-cpu"]["digest_of_observations"] == runs["ale"]["digest_of_observations"]
     assert runs["ale-async"]["digest_of_observations"] is None
+    assert runs["cule-cpu@async"]["digest_of_observations"] is None
     assert all(len(run["frames_per_s"]["rounds"]) == record["rounds"] for run in runs.values())
     machine = record["settings"]["machine"]
     assert {"processor", "cpus", "gpu", "build", "versions"} <= set(machine)
@@ -139,7 +144,7 @@ def test_the_same_run_has_the_same_digests(tmp_path: Path) -> None:
 @pytest.mark.ale
 @pytest.mark.usefixtures("no_plots")
 def test_kernels_give_the_same_results(tmp_path: Path) -> None:
-    names = ["cule-cpu", "cule-cpu@interpreter", "cule-cpu@low_memory"]
+    names = ["cule-cpu", "cule-cpu@interpreter", "cule-cpu@low_memory", "cule-cpu@2threads"]
     names += ["cule-cpu@compiled"] * (engines.unavailable_reason("cule-cpu@compiled") is None)
     words = ["bench", *SMALL, "--engines", *names, "--threads", "1", "--no-memory"]
     assert main([*words, "--load", "emulation", "--out", str(tmp_path)]) == 0

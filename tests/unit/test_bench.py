@@ -47,6 +47,7 @@ def test_sets_of_games() -> None:
             "engines has 'ale@compiled'.*such as cule-cpu@interpreter",
         ),
         ({"engines": ("cule-cpu@8x4",)}, "engines has 'cule-cpu@8x4'"),
+        ({"engines": ("cule-cpu@0threads",)}, "engines has 'cule-cpu@0threads'.*cule-cpu@2threads"),
         ({"engines": ("ale@low_memory",)}, "engines has 'ale@low_memory'.*cule-cpu@low_memory"),
         ({"engines": ("cule-cuda@compiled@8x4",)}, "engines has 'cule-cuda@compiled@8x4'"),
         ({"load": ("sleeping",)}, "load has 'sleeping'.*emulation"),
@@ -108,30 +109,31 @@ def test_presets() -> None:
     assert PRESETS["default"] == BenchOptions()
     assert PRESETS["one-thread"].threads == 1
     assert len(PRESETS["57-games"].games) == 57
-    geometries = [engines.geometry_of(name) for name in PRESETS["gpu-geometry"].engines]
+    geometries = [engines.variant_of(name).geometry for name in PRESETS["gpu-geometry"].engines]
     assert {lanes for lanes, _ in geometries} == {1, 2, 4, 8, 16, 32}
     assert {warps for _, warps in geometries} == {1, 2, 4}
 
 
 @pytest.mark.parametrize(
-    ("name", "geometry", "kernel"),
+    ("name", "variant"),
     [
-        ("cule-cpu", None, "auto"),
-        ("cule-cpu@compiled", None, "compiled"),
-        ("cule-cpu@low_memory", None, "auto"),
-        ("cule-cpu@low_memory@compiled", None, "compiled"),
-        ("cule-cuda@interpreter", None, "interpreter"),
-        ("cule-cuda@16x2", (16, 2), "auto"),
-        ("cule-cuda@16x2@compiled", (16, 2), "compiled"),
-        ("ale", None, "auto"),
+        ("cule-cpu", {}),
+        ("cule-cpu@compiled", {"kernel": "compiled"}),
+        ("cule-cpu@low_memory", {"low_memory": True}),
+        ("cule-cpu@low_memory@compiled", {"low_memory": True, "kernel": "compiled"}),
+        ("cule-cpu@async", {"is_async": True}),
+        (
+            "cule-cpu@async@16threads@compiled",
+            {"is_async": True, "threads": 16, "kernel": "compiled"},
+        ),
+        ("cule-cuda@interpreter", {"kernel": "interpreter"}),
+        ("cule-cuda@16x2", {"geometry": (16, 2)}),
+        ("cule-cuda@16x2@compiled", {"geometry": (16, 2), "kernel": "compiled"}),
+        ("ale", {}),
     ],
 )
-def test_geometry_and_kernel_of_an_engine(
-    name: str, geometry: tuple[int, int] | None, kernel: str
-) -> None:
-    assert engines.geometry_of(name) == geometry
-    assert engines.kernel_of(name) == kernel
-    assert engines.is_low_memory(name) == ("low_memory" in name)
+def test_variant_of_an_engine(name: str, variant: dict[str, Any]) -> None:
+    assert engines.variant_of(name) == engines.Variant(**variant)
     assert engines.kind_of(name) is engines.ENGINES[name.partition("@")[0]]
 
 

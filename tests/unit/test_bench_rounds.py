@@ -251,7 +251,7 @@ def test_an_asynchronous_engine_is_idle_when_its_round_ends(
 
     monkeypatch.setattr(engines.time, "sleep", sleep)
     monkeypatch.setattr(engines.time, "process_time", lambda: clock["cpu"])
-    engine = engines.AsyncEngine("ale-async", CountingEnv(4), 4, batch_size=2)
+    engine = engines.Engine("ale-async", CountingEnv(4), 4, batch_size=2)
     engine.synchronize()
     assert clock["left"] == 0.0
 
