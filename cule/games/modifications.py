@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 
 from cule.errors import InvalidArgumentError, RulesError, UnsupportedRomError, shown
 from cule.games.compiler import NUM_SLOTS, CodeWriter, Op
@@ -29,8 +28,7 @@ from cule.games.language import INT_MAX, INT_MIN, Program, parse_modification
 from cule.games.rom_bytes import ByteChange, read_bytes
 from cule.games.roms import md5_of
 from cule.games.spec import GameSpec
-from cule.games.tables import Table, package_data, parse_document
-from cule.reading import MAX_RULES_BYTES, read_file
+from cule.games.tables import Table, package_data, parse_document, user_data
 
 #: When programs run, in the order of csrc/game/modifications.hpp, and the name that each has for
 #: the value it can change.
@@ -274,24 +272,17 @@ def _choose(game_id: str, text: str) -> tuple[Modification, dict[str, int]]:
             "'frozen_enemy(y=90)' with parameters, or 'FILE.toml:NAME' from a file of your own"
         )
     path, name, arguments = match.groups()
-    known = all_modifications(game_id) if path is None else _load_file(path)
+    known = (
+        all_modifications(game_id)
+        if path is None
+        else _parse_file(path, user_data("modifications", path))
+    )
     if name not in known:
         of = game_id if path is None else path
         raise InvalidArgumentError(
             f"modifications holds {shown(text)}; {of} has {', '.join(known)}"
         )
     return known[name], _values(known[name], text, arguments or "")
-
-
-def _load_file(path: str) -> Mapping[str, Modification]:
-    try:
-        data = read_file(Path(path), MAX_RULES_BYTES)
-    except OSError as error:
-        reason = error.strerror or error
-        raise RulesError(f"modifications: cannot read {shown(path)}: {reason}") from None
-    except ValueError as error:
-        raise RulesError(f"modifications: cannot read {path}: {error}") from None
-    return _parse_file(path, data)
 
 
 @lru_cache(maxsize=8)  # a file can be named a thousand times for one environment

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from cule.errors import RulesError, shown
+from cule.errors import RulesError
 from cule.games.language import CORE_STATE, INT_MAX, core_state
-from cule.games.tables import T, Table, package_data, parse_toml
-from cule.reading import MAX_RULES_BYTES, MAX_RULES_TABLES, read_file
+from cule.games.tables import T, Table, package_data, parse_toml, user_data
+from cule.reading import MAX_RULES_TABLES
 
 NUM_ACTIONS = 18
 RESET_SWITCH_ACTION = 40  # among the starting actions: the console RESET switch held for one frame
@@ -187,14 +187,7 @@ def load_user_rules(path: Path) -> dict[str, UserRules]:
     Raises:
         RulesError: The file cannot be read, or a table is not well formed.
     """
-    try:
-        data = read_file(path, MAX_RULES_BYTES)
-    except OSError as error:
-        reason = error.strerror or error
-        raise RulesError(f"rules: cannot read {shown(str(path))}: {reason}") from None
-    except ValueError as error:
-        raise RulesError(f"rules: cannot read {path}: {error}") from None
-    tables = parse_toml(f"rules: {path}", data)
+    tables = parse_toml(f"rules: {path}", user_data("rules", str(path)))
     if not tables:
         raise RulesError(f"rules: {path} has no table; it needs one, named after the game")
     if len(tables) > MAX_RULES_TABLES:

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeGuard, TypeVar
 
 from cule.errors import RulesError, shown
 from cule.games.language import INT_MAX, INT_MIN
-from cule.reading import MAX_LINE_DOTS
+from cule.reading import MAX_LINE_DOTS, MAX_RULES_BYTES, read_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,6 +31,21 @@ TextT = TypeVar("TextT", bound=str)
 def package_data(name: str) -> bytes:
     """Content of a file of ``cule/games/data``."""
     return (resources.files("cule.games") / "data" / name).read_bytes()
+
+
+def user_data(what: str, path: str) -> bytes:
+    """Content of a file of a user; `what` is the option that names it.
+
+    Raises:
+        RulesError: The file cannot be read.
+    """
+    try:
+        return read_file(Path(path), MAX_RULES_BYTES)
+    except OSError as error:
+        reason = error.strerror or error
+        raise RulesError(f"{what}: cannot read {shown(path)}: {reason}") from None
+    except ValueError as error:
+        raise RulesError(f"{what}: cannot read {path}: {error}") from None
 
 
 #: Texts and comments of TOML 1.0, also without an end, so that each byte is looked at once. A text
