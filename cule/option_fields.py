@@ -230,9 +230,13 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-@functools.cache
 def options_of(config_class: type) -> Mapping[str, Option]:
     """The options of a dataclass by the names of its fields."""
+    return _options_of(config_class)
+
+
+@functools.cache  # mypy takes no class with unhashable instances for its argument
+def _options_of(config_class: type) -> Mapping[str, Option]:
     found: dict[str, Option] = {}
     for base in reversed(config_class.__mro__):
         if not dataclasses.is_dataclass(base):
