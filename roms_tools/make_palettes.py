@@ -2,7 +2,8 @@
 
 Run as ``python -m roms_tools.make_palettes`` in the repository root. The data file holds, for every
 colour register value of a television format, the red, green, blue and gray levels that ale-py
-0.12.1 shows.
+0.12.1 shows. The header holds the colours of the even values, from which csrc/obs/palette.hpp makes
+all others.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ TARGET = ROOT / "csrc" / "obs" / "palette.generated.hpp"
 COMMAND = "python -m roms_tools.make_palettes"
 FORMATS = ("NTSC", "PAL")
 COLOURS = 256  # values of a colour register
-GRAYS_PER_LINE = 16
 COLOURS_PER_LINE = 6
 
 HEADER = f"""\
@@ -25,15 +25,11 @@ HEADER = f"""\
 #pragma once
 
 #include "base/int.hpp"
-#include "base/platform.hpp"
 
 namespace cule {{
 
-// Colours of one television format, by colour register value.
-struct Palette {{
-  u8 gray[{COLOURS}];
-  u8 rgb[{COLOURS} * 3];  // red, green, blue of value 0, of value 1, ...
-}};
+// Red, green, blue of the even colour register values: of value 0, of value 2, ...
+using EvenColours = u8[{COLOURS // 2} * 3];
 
 // clang-format off
 """
@@ -70,23 +66,17 @@ def read_palettes(path: Path = DATA) -> dict[str, list[Colour]]:
     return {name: [p[i] for i in range(COLOURS)] for name, p in palettes.items()}
 
 
-def _lines(groups: list[str], per_line: int) -> str:
-    starts = range(0, len(groups), per_line)
-    return "\n".join("    " + " ".join(groups[i : i + per_line]) for i in starts)
-
-
 def render(palettes: dict[str, list[Colour]]) -> str:
     """Text of the generated header."""
     parts = [HEADER]
     for name in FORMATS:
-        grays = [f"{gray}," for *_, gray in palettes[name]]
-        colours = [f"{r}, {g}, {b}," for r, g, b, _ in palettes[name]]
-        parts.append(
-            f"\nCULE_HD constexpr Palette make_{name.lower()}_palette() {{\n"
-            f"  return {{{{\n{_lines(grays, GRAYS_PER_LINE)}\n"
-            f"  }}, {{\n{_lines(colours, COLOURS_PER_LINE)}\n"
-            f"  }}}};\n}}\n"
-        )
+        colours = [f"{r}, {g}, {b}," for r, g, b, _ in palettes[name][::2]]
+        lines = [
+            "  " + " ".join(colours[i : i + COLOURS_PER_LINE])
+            for i in range(0, len(colours), COLOURS_PER_LINE)
+        ]
+        text = "\n".join(lines)
+        parts.append(f"\ninline constexpr EvenColours k{name.title()}Colours = {{\n{text}\n}};\n")
     return "".join(parts) + FOOTER
 
 

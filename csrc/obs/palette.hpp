@@ -1,8 +1,8 @@
 // obs/palette.hpp: colours of the two television formats.
 //
 // In: a colour register value, 0 to 255; odd ones appear on a PAL machine that lost colour. Out:
-// the levels ale-py shows for it. Source and rules: obs/NOTES.md 1. The tables are written out in
-// palette.generated.hpp; the asserts below hold them to the rules.
+// the levels ale-py shows for it. Source and rules: obs/NOTES.md 1. The colours of even values are
+// written out in palette.generated.hpp; the rules give the rest.
 #pragma once
 
 #include <cstring>
@@ -14,35 +14,36 @@
 
 namespace cule {
 
-inline constexpr Palette kNtscPalette = make_ntsc_palette();
-inline constexpr Palette kPalPalette = make_pal_palette();
+// Colours of one television format, by colour register value.
+struct Palette {
+  u8 gray[256];
+  u8 rgb[256 * 3];  // red, green, blue of value 0, of value 1, ...
+};
 
-// NOTES.md 1.2: the luma of an even value.
-constexpr bool is_gray_the_luma(const Palette& palette) {
-  for (int value = 0; value < 256; value += 2) {
-    const u8* rgb = palette.rgb + 3 * value;
-    if (palette.gray[value] != (2989 * rgb[0] + 5870 * rgb[1] + 1140 * rgb[2] + 5000) / 10000)
-      return false;
+constexpr Palette make_palette(const EvenColours& even_colours) {
+  Palette palette{};
+  for (int even = 0; even < 256; even += 2) {
+    const int odd = even + 1;
+    const u8* const rgb = even_colours + 3 * (even / 2);
+    // NOTES.md 1.2: the luma of an even value.
+    const u8 gray = u8((2989 * rgb[0] + 5870 * rgb[1] + 1140 * rgb[2] + 5000) / 10000);
+    palette.gray[even] = gray;
+    // NOTES.md 1.3: an odd value has the gray of the even one before it as its colour, and the blue
+    // of the even one after it as its gray.
+    palette.gray[odd] = odd == 255 ? u8(0) : rgb[3 + 2];
+    for (int channel = 0; channel < 3; ++channel) {
+      palette.rgb[3 * even + channel] = rgb[channel];
+      palette.rgb[3 * odd + channel] = gray;
+    }
   }
-  return true;
+  return palette;
 }
 
-// NOTES.md 1.3: an odd value has the gray of the even one before it as its colour, and the blue of
-// the even one after it as its gray.
-constexpr bool are_odd_values_shifted(const Palette& palette) {
-  for (int value = 1; value < 256; value += 2) {
-    const u8* rgb = palette.rgb + 3 * value;
-    const u8 before = palette.gray[value - 1];
-    if (rgb[0] != before || rgb[1] != before || rgb[2] != before) return false;
-    if (palette.gray[value] != (value == 255 ? 0 : rgb[3 + 2])) return false;
-  }
-  return true;
-}
+inline constexpr Palette kNtscPalette = make_palette(kNtscColours);
+inline constexpr Palette kPalPalette = make_palette(kPalColours);
 
 static_assert(kNtscPalette.gray[0x0E] == 236 && kPalPalette.gray[0x0E] == 236, "white");
 static_assert(kNtscPalette.rgb[3 * 0x40] == 148 && kPalPalette.rgb[3 * 0x40] == 112, "red");
-static_assert(is_gray_the_luma(kNtscPalette) && is_gray_the_luma(kPalPalette));
-static_assert(are_odd_values_shifted(kNtscPalette) && are_odd_values_shifted(kPalPalette));
 
 constexpr const Palette& palette(Format format) {
   return format == Format::kPal ? kPalPalette : kNtscPalette;
