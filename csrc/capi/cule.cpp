@@ -98,43 +98,42 @@ void write_struct(Struct* out, size_t size, Struct value) {
 
 // --- Options -----------------------------------------------------------------------------------
 
-struct IntOption {
-  const char* name;
-  i32 cule_options::* field;
-  i32 standard, low, high;
-};
-
 constexpr i32 kMost = 2147483647;
 
-// Of EnvOptions in cule/envs/options.py.
-constexpr IntOption kIntOptions[] = {
-    {"num_threads", &cule_options::num_threads, 0, 0, 1024},
-    {"thread_affinity_offset", &cule_options::thread_affinity_offset, -1, -1, 4095},
-    {"frameskip", &cule_options::frameskip, 4, 1, 1024},
-    {"max_num_frames_per_episode", &cule_options::max_num_frames_per_episode, 108000, 1, kMost},
-    {"noop_max", &cule_options::noop_max, 30, 0, 100000},
-    {"stack_num", &cule_options::stack_num, 4, 1, 256},
-    {"img_height", &cule_options::img_height, 84, 1, kMost},
-    {"img_width", &cule_options::img_width, 84, 1, i32(kScreenWidth)},
-    {"max_sprites", &cule_options::max_sprites, 64, 1, i32(kMaxSpriteRows)},
-    {"num_reset_states", &cule_options::num_reset_states, 30, 1, 4096},
-    {"mode", &cule_options::mode, CULE_DEFAULT_MODE, CULE_DEFAULT_MODE, kMost},
-    {"difficulty", &cule_options::difficulty, 0, 0, kMost},
-    {"obs_type", &cule_options::obs_type, CULE_OBS_IMAGE, CULE_OBS_IMAGE, CULE_OBS_SPRITES},
-    {"autoreset_mode", &cule_options::autoreset_mode, CULE_NEXT_STEP, CULE_NEXT_STEP,
-     CULE_DISABLED},
-    {"grayscale", &cule_options::grayscale, 1, 0, 1},
-    {"maxpool", &cule_options::maxpool, 1, 0, 1},
-    {"use_fire_reset", &cule_options::use_fire_reset, 1, 0, 1},
-    {"full_action_space", &cule_options::full_action_space, 0, 0, 1},
-    {"episodic_life", &cule_options::episodic_life, 0, 0, 1},
-    {"life_loss_info", &cule_options::life_loss_info, 0, 0, 1},
-    {"reward_clipping", &cule_options::reward_clipping, 1, 0, 1},
-    {"fire_after_life_loss", &cule_options::fire_after_life_loss, 0, 0, 1},
-    {"cached_resets", &cule_options::cached_resets, 0, 0, 1},
-    {"action_delay", &cule_options::action_delay, 0, 0, kMaxActionDelay},
-    {"low_memory", &cule_options::low_memory, 0, 0, 1},
-};
+// visit(name, field of `o`, where it goes in `b`, standard, low, high) for each number of
+// EnvOptions in cule/envs/options.py.
+template <class Options, class Visit>
+void visit_numbers(Options& o, BatchOptions& b, const Visit& visit) {
+  AgentOptions& a = b.agent;
+  i32 of_game = 0;  // not an option of a batch, which has one of each environment
+  visit("num_threads", o.num_threads, b.num_threads, 0, 0, 1024);
+  visit("thread_affinity_offset", o.thread_affinity_offset, b.thread_affinity_offset, -1, -1, 4095);
+  visit("frameskip", o.frameskip, a.frameskip, 4, 1, 1024);
+  visit("max_num_frames_per_episode", o.max_num_frames_per_episode, a.max_num_frames_per_episode,
+        108000, 1, kMost);
+  visit("noop_max", o.noop_max, a.noop_max, 30, 0, 100000);
+  visit("stack_num", o.stack_num, b.stack_num, 4, 1, 256);
+  visit("img_height", o.img_height, b.img_height, 84, 1, kMost);
+  visit("img_width", o.img_width, b.img_width, 84, 1, i32(kScreenWidth));
+  visit("max_sprites", o.max_sprites, b.max_sprites, 64, 1, i32(kMaxSpriteRows));
+  visit("num_reset_states", o.num_reset_states, b.num_reset_states, 30, 1, 4096);
+  visit("mode", o.mode, of_game, CULE_DEFAULT_MODE, CULE_DEFAULT_MODE, kMost);
+  visit("difficulty", o.difficulty, of_game, 0, 0, kMost);
+  visit("obs_type", o.obs_type, b.obs, CULE_OBS_IMAGE, CULE_OBS_IMAGE, CULE_OBS_SPRITES);
+  visit("autoreset_mode", o.autoreset_mode, b.autoreset, CULE_NEXT_STEP, CULE_NEXT_STEP,
+        CULE_DISABLED);
+  visit("grayscale", o.grayscale, b.grayscale, 1, 0, 1);
+  visit("maxpool", o.maxpool, b.maxpool, 1, 0, 1);
+  visit("use_fire_reset", o.use_fire_reset, b.use_fire_reset, 1, 0, 1);
+  visit("full_action_space", o.full_action_space, b.full_action_space, 0, 0, 1);
+  visit("episodic_life", o.episodic_life, a.episodic_life, 0, 0, 1);
+  visit("life_loss_info", o.life_loss_info, a.life_loss_info, 0, 0, 1);
+  visit("reward_clipping", o.reward_clipping, a.reward_clipping, 1, 0, 1);
+  visit("fire_after_life_loss", o.fire_after_life_loss, a.fire_after_life_loss, 0, 0, 1);
+  visit("cached_resets", o.cached_resets, b.cached_resets, 0, 0, 1);
+  visit("action_delay", o.action_delay, b.max_action_delay, 0, 0, kMaxActionDelay);
+  visit("low_memory", o.low_memory, b.low_memory, 0, 0, 1);
+}
 
 static_assert(i32(ObsKind::kImage) == CULE_OBS_IMAGE && i32(ObsKind::kRam) == CULE_OBS_RAM);
 static_assert(i32(ObsKind::kObjects) == CULE_OBS_OBJECTS);
@@ -146,7 +145,10 @@ static_assert(i32(Autoreset::kDisabled) == CULE_DISABLED);
 cule_options default_options() {
   cule_options o{};
   o.size = sizeof o;
-  for (const IntOption& option : kIntOptions) o.*option.field = option.standard;
+  BatchOptions unused;
+  visit_numbers(o, unused, [](const char*, i32& field, const auto&, i32 standard, i32, i32) {
+    field = standard;
+  });
   return o;
 }
 
@@ -161,38 +163,17 @@ float stored_probability(float value) {
 }
 
 BatchOptions batch_options(const cule_options& o, const Game& game) {
-  for (const IntOption& option : kIntOptions)
-    check_range(std::string("options->") + option.name, o.*option.field, option.low, option.high);
+  BatchOptions b;
+  visit_numbers(o, b, [](const char* name, i32 value, auto& to, i32, i32 low, i32 high) {
+    check_range(std::string("options->") + name, value, low, high);
+    to = std::decay_t<decltype(to)>(value);
+  });
   if (!(o.repeat_action_probability >= 0 && o.repeat_action_probability <= 1)) {
     refuse("options->repeat_action_probability is " + std::to_string(o.repeat_action_probability) +
            "; it must be in 0..1");
   }
-  BatchOptions b;
-  b.num_threads = o.num_threads;
-  b.thread_affinity_offset = o.thread_affinity_offset;
-  b.low_memory = o.low_memory != 0;
-  b.agent.frameskip = o.frameskip;
-  b.agent.max_num_frames_per_episode = o.max_num_frames_per_episode;
-  b.agent.noop_max = o.noop_max;
-  b.agent.episodic_life = u8(o.episodic_life);
-  b.agent.life_loss_info = u8(o.life_loss_info);
-  b.agent.reward_clipping = u8(o.reward_clipping);
-  b.agent.fire_after_life_loss = u8(o.fire_after_life_loss);
-  b.use_fire_reset = o.use_fire_reset != 0;
   b.repeat_action_probability = stored_probability(o.repeat_action_probability);
-  b.stack_num = o.stack_num;
-  b.img_height = o.img_height;
-  b.img_width = o.img_width;
-  b.grayscale = o.grayscale != 0;
-  b.maxpool = o.maxpool != 0;
-  b.obs = ObsKind(o.obs_type);
   b.object_rows = game.num_objects();
-  b.max_sprites = u32(o.max_sprites);
-  b.full_action_space = o.full_action_space != 0;
-  b.autoreset = Autoreset(o.autoreset_mode);
-  b.cached_resets = o.cached_resets != 0;
-  b.num_reset_states = o.num_reset_states;
-  b.max_action_delay = o.action_delay;
   return b;
 }
 
