@@ -75,10 +75,9 @@ void Batch::check_modifications() const {
     const Game& game = *setups_[size_t(game_index_[i])].game;
     const u64 last = u64(modifications_[i]) + num_modifications_[i] - 1;
     if (num_modifications_[i] < 1 || last > game.num_modifications()) {
-      throw std::invalid_argument(
-          "modifications and num_modifications hold " + std::to_string(modifications_[i]) +
-          " and " + std::to_string(num_modifications_[i]) + "; they must be within 0 to " +
-          std::to_string(game.num_modifications()) + " for " + game.spec().game_id);
+      refuse("modifications and num_modifications hold " + std::to_string(modifications_[i]) +
+             " and " + std::to_string(num_modifications_[i]) + "; they must be within 0 to " +
+             std::to_string(game.num_modifications()) + " for " + game.spec().game_id);
     }
   }
 }
@@ -324,7 +323,7 @@ void Batch::step_snapshots(const u8* rows, const std::vector<Command>& commands,
   if (failed == n) return;
   const std::string name = "states[" + std::to_string(failed) + "]: ";
   const std::string error = find_error(i32(failed % slots_.size()), failed);
-  if (!error.empty()) throw std::invalid_argument(name + error);
+  if (!error.empty()) refuse(name + error);
   throw NotReady(name + "the episode has ended; continue with a snapshot of a reset");
 }
 

@@ -29,31 +29,25 @@ struct GameSetup {
 
 inline GameSetup make_game_setup(std::shared_ptr<const Game> game, const BatchOptions& o) {
   if (game->spec().num_players != u32(o.num_players)) {
-    throw std::invalid_argument("num_players is " + std::to_string(o.num_players) +
-                                "; it must be " + std::to_string(game->spec().num_players) +
-                                ", as of " + game->spec().game_id);
+    refuse("num_players is " + std::to_string(o.num_players) + "; it must be " +
+           std::to_string(game->spec().num_players) + ", as of " + game->spec().game_id);
   }
   if (o.obs == ObsKind::kObjects) {
     const u32 count = game->num_objects();
     if (count < 1 || count > o.object_rows || o.object_rows > kMaxObjects) {
-      throw std::invalid_argument("object_rows is " + std::to_string(o.object_rows) +
-                                  "; it must be at least the number of objects of " +
-                                  game->spec().game_id + ", " + std::to_string(count) +
-                                  ", and at most " + std::to_string(kMaxObjects));
+      refuse("object_rows is " + std::to_string(o.object_rows) +
+             "; it must be at least the number of objects of " + game->spec().game_id + ", " +
+             std::to_string(count) + ", and at most " + std::to_string(kMaxObjects));
     }
   }
-  if (o.max_sprites < 1 || o.max_sprites > kMaxSpriteRows) {
-    throw std::invalid_argument("max_sprites is " + std::to_string(o.max_sprites) +
-                                "; it must be in 1.." + std::to_string(kMaxSpriteRows));
-  }
+  check_range("max_sprites", o.max_sprites, 1, kMaxSpriteRows);
   GameSetup g;
   const i32 height = i32(game->properties().height);
   if (o.draws()) {
     if (!can_resize(height, i32(kScreenWidth), o.img_height, o.img_width)) {
-      throw std::invalid_argument("img_height, img_width are " + std::to_string(o.img_height) +
-                                  ", " + std::to_string(o.img_width) + "; they must be 1 to " +
-                                  std::to_string(height) + " and 1 to 160 for " +
-                                  game->spec().game_id);
+      refuse("img_height, img_width are " + std::to_string(o.img_height) + ", " +
+             std::to_string(o.img_width) + "; they must be 1 to " + std::to_string(height) +
+             " and 1 to 160 for " + game->spec().game_id);
     }
     g.plan =
         make_resize_plan(height, i32(kScreenWidth), o.img_height, o.img_width, i32(o.channels()));

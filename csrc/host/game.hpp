@@ -203,21 +203,21 @@ class Game {
   static void check_program(const char* name, const std::vector<i32>& code, ProgramKind kind) {
     const i32 bad = find_program_error(code.data(), u32(code.size()), kind);
     if (bad >= 0) {
-      throw std::invalid_argument(std::string(name) + " is invalid at word " + std::to_string(bad) +
-                                  "; it must be a compiled rule program");
+      refuse(std::string(name) + " is invalid at word " + std::to_string(bad) +
+             "; it must be a compiled rule program");
     }
   }
 
   void check_objects() const {
     const std::vector<i32>& words = spec_.objects;
     if (!words.empty() && !is_valid_objects(words.data(), u32(words.size())))
-      throw std::invalid_argument("objects is invalid; it must be a compiled table of objects");
+      refuse("objects is invalid; it must be a compiled table of objects");
   }
 
   void check_modifications() const {
     const std::vector<i32>& words = spec_.modifications;
     if (!words.empty() && !is_valid_modifications(words.data(), u32(words.size())))
-      throw std::invalid_argument("modifications is invalid; it must be compiled modifications");
+      refuse("modifications is invalid; it must be compiled modifications");
   }
 
   // Each player's lives are a program of their own.
@@ -226,28 +226,26 @@ class Game {
     const std::vector<i32>& code = spec_.lives_code;
     const u32 n = spec_.num_players;
     if (n < 1 || n > kMaxPlayers || at.size() < n) {
-      throw std::invalid_argument("num_players is " + std::to_string(n) + "; it must be 1 to " +
-                                  std::to_string(std::min<size_t>(at.size(), kMaxPlayers)) +
-                                  ", the number of lives programs");
+      refuse("num_players is " + std::to_string(n) + "; it must be 1 to " +
+             std::to_string(std::min<size_t>(at.size(), kMaxPlayers)) +
+             ", the number of lives programs");
     }
     for (u32 player = 0; player < at.size(); ++player) {
       const i32 end = player + 1 < at.size() ? at[player + 1] : i32(code.size());
       if (at[player] < 0 || at[player] > end || end > i32(code.size()))
-        throw std::invalid_argument("lives_at must ascend within lives_code");
+        refuse("lives_at must ascend within lives_code");
       check_program("lives_code", {code.begin() + at[player], code.begin() + end},
                     ProgramKind::kRules);
     }
     for (const i32 slot : spec_.kept_slots) {
       if (slot < 0 || slot >= i32(spec_.state.size()))
-        throw std::invalid_argument("kept_slots holds " + std::to_string(slot) +
-                                    "; it must hold slots of state");
+        refuse("kept_slots holds " + std::to_string(slot) + "; it must hold slots of state");
     }
   }
 
   void make_facts() {
     if (spec_.state.size() < 3 || spec_.state.size() > kModeSlot) {
-      throw std::invalid_argument("state has " + std::to_string(spec_.state.size()) +
-                                  " slots; it must have 3 to 31");
+      refuse("state has " + std::to_string(spec_.state.size()) + " slots; it must have 3 to 31");
     }
     facts_.step_code = spec_.step_code.data();
     facts_.lives_code = spec_.lives_code.data();
