@@ -154,12 +154,7 @@ void shuffle(Warp& w, const Instruction& i) {
 void match(Warp& w, const Instruction& i) {
   const u32 first = i.operands[0].kind == OperandKind::kPredicate ? 1 : 0;
   u64 values[kLanes];
-  if (i.is(kU64)) {
-    w.pairs(i.operands[first + 1], values);
-  } else {
-    Row t;
-    std::copy_n(w.words(i.operands[first + 1], t), kLanes, values);
-  }
+  w.numbers(i.operands[first + 1], i.is(kU64), values);
   Row out = {};
   bool all = true;
   for (u32 l = 0; l < kLanes; ++l) {
@@ -206,66 +201,51 @@ void to_uniform(Warp& w, const Instruction& i) {
   w.store_all(i.operands[first], word);
 }
 
+u32 special_of(const Warp& w, Special which, u32 l) {
+  const Block& block = *w.block;
+  const u32 thread = w.number * kLanes + l;
+  switch (which) {
+    case kSRZ:
+    case kSR_CgaCtaId:  // a cluster has one block
+      return 0;
+    case kSR_TID_X:
+      return thread % block.size[0];
+    case kSR_TID_Y:
+      return thread / block.size[0] % block.size[1];
+    case kSR_TID_Z:
+      return thread / block.size[0] / block.size[1];
+    case kSR_CTAID_X:
+      return block.index[0];
+    case kSR_CTAID_Y:
+      return block.index[1];
+    case kSR_CTAID_Z:
+      return block.index[2];
+    case kSR_LANEID:
+      return l;
+    case kSR_EQMASK:
+      return 1u << l;
+    case kSR_LTMASK:
+      return (1u << l) - 1;
+    case kSR_LEMASK:
+      return (2u << l) - 1;
+    case kSR_GTMASK:
+      return ~((2u << l) - 1);
+    case kSR_GEMASK:
+      return ~((1u << l) - 1);
+    case kSR_SWINHI:
+      return u32(kSharedBase >> 32);
+    case kSR_CLOCKLO:
+      return u32(w.issued);
+    default:
+      throw Unknown("special register");
+  }
+}
+
 // S2R, S2UR and CS2R, which has 64 bits.
 void read_special(Warp& w, const Instruction& i, bool is_pair) {
   if (i.operands[1].kind != OperandKind::kSpecial) throw Unknown("special register");
-  const Block& block = *w.block;
   Row out, zero = {};
-  for (u32 l = 0; l < kLanes; ++l) {
-    const u32 thread = w.number * kLanes + l;
-    u32 x = 0;
-    switch (Special(i.operands[1].value)) {
-      case kSRZ:
-        break;
-      case kSR_TID_X:
-        x = thread % block.size[0];
-        break;
-      case kSR_TID_Y:
-        x = thread / block.size[0] % block.size[1];
-        break;
-      case kSR_TID_Z:
-        x = thread / block.size[0] / block.size[1];
-        break;
-      case kSR_CTAID_X:
-        x = block.index[0];
-        break;
-      case kSR_CTAID_Y:
-        x = block.index[1];
-        break;
-      case kSR_CTAID_Z:
-        x = block.index[2];
-        break;
-      case kSR_LANEID:
-        x = l;
-        break;
-      case kSR_EQMASK:
-        x = 1u << l;
-        break;
-      case kSR_LTMASK:
-        x = (1u << l) - 1;
-        break;
-      case kSR_LEMASK:
-        x = (2u << l) - 1;
-        break;
-      case kSR_GTMASK:
-        x = ~((2u << l) - 1);
-        break;
-      case kSR_GEMASK:
-        x = ~((1u << l) - 1);
-        break;
-      case kSR_SWINHI:
-        x = u32(kSharedBase >> 32);
-        break;
-      case kSR_CgaCtaId:
-        break;  // a cluster has one block
-      case kSR_CLOCKLO:
-        x = u32(w.issued);
-        break;
-      default:
-        throw Unknown("special register");
-    }
-    out.lane[l] = x;
-  }
+  for (u32 l = 0; l < kLanes; ++l) out.lane[l] = special_of(w, Special(i.operands[1].value), l);
   w.store(i.operands[0], out.lane);
   if (is_pair) w.store_row(w.row_of(i.operands[0]) + 1, zero.lane);
 }

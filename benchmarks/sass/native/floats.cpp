@@ -159,6 +159,14 @@ void from_integer(Warp& w, const Instruction& i) {
   i.is(kF64) ? from_integer_to<double>(w, i) : from_integer_to<float>(w, i);
 }
 
+template <class T>
+T whole_of(const Instruction& i, T x) {
+  return i.is(kTRUNC)   ? std::trunc(x)
+         : i.is(kFLOOR) ? std::floor(x)
+         : i.is(kCEIL)  ? std::ceil(x)
+                        : std::nearbyint(x);
+}
+
 // F2I: to words, with saturation; NaN is 0.
 void to_integer(Warp& w, const Instruction& i) {
   if (i.is(kU64) || i.is(kS64)) throw Unknown("F2I to pairs");
@@ -173,10 +181,7 @@ void to_integer(Warp& w, const Instruction& i) {
   const bool is_unsigned = i.is(kU32);
   Row out;
   for (u32 l = 0; l < kLanes; ++l) {
-    const double whole = i.is(kTRUNC)   ? std::trunc(x[l])
-                         : i.is(kFLOOR) ? std::floor(x[l])
-                         : i.is(kCEIL)  ? std::ceil(x[l])
-                                        : std::nearbyint(x[l]);
+    const double whole = whole_of(i, x[l]);
     const double low = is_unsigned ? 0.0 : -2147483648.0;
     const double high = is_unsigned ? 4294967295.0 : 2147483647.0;
     out.lane[l] = std::isnan(whole) ? 0 : u32(i64(std::min(std::max(whole, low), high)));
@@ -185,12 +190,7 @@ void to_integer(Warp& w, const Instruction& i) {
 }
 
 void round(Warp& w, const Instruction& i) {
-  map<float>(w, i, [&](float a, float, float) {
-    return i.is(kTRUNC)   ? std::trunc(a)
-           : i.is(kFLOOR) ? std::floor(a)
-           : i.is(kCEIL)  ? std::ceil(a)
-                          : std::nearbyint(a);
-  });
+  map<float>(w, i, [&](float a, float, float) { return whole_of(i, a); });
 }
 
 // MUFU.RCP, and RCP64H of the high word of a float64. The hardware's last bit may differ.

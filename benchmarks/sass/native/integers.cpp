@@ -77,12 +77,7 @@ void multiply_add(Warp& w, const Instruction& i) {
     return;
   }
   u64 c[kLanes], total[kLanes];
-  if (is_pair) {
-    w.pairs(c_operand, c);
-  } else {
-    const u32* low = w.words(c_operand, t[2]);
-    for (u32 l = 0; l < kLanes; ++l) c[l] = low[l];
-  }
+  w.numbers(c_operand, is_pair, c);
   const u32 carry_in = i.is(kX) ? w.lanes_of(i.operands[first + 3]) : 0;
   u32 carry_out = 0;
   for (u32 l = 0; l < kLanes; ++l) {

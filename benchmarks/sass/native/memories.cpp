@@ -101,13 +101,7 @@ void atomic(Warp& w, const Instruction& i) {
   const bool counts = i.is(kPOPC);  // ATOMS.POPC.INC: adds 1 for each lane
   u64 values[2][kLanes] = {}, old[kLanes] = {};
   for (u32 k = 0; !counts && k < 2 && address + 1 + k < i.count; ++k) {
-    const Operand& o = i.operands[address + 1 + k];
-    if (bytes == 8) {
-      w.pairs(o, values[k]);
-    } else {
-      Row t;
-      std::copy_n(w.words(o, t), kLanes, values[k]);
-    }
+    w.numbers(i.operands[address + 1 + k], bytes == 8, values[k]);
   }
   for_lanes(w, i.operands[address], base, bytes, [&](u32 l, u8* at) {
     std::memcpy(&old[l], at, bytes);

@@ -191,6 +191,12 @@ struct Warp {
       }
     }
   }
+  // Numbers of 64 bits, or words.
+  void numbers(const Operand& o, bool are_pairs, u64* out) const {
+    if (are_pairs) return pairs(o, out);
+    Row t;
+    std::copy_n(words(o, t), kLanes, out);
+  }
   template <class T>
   T constant(const Operand& o, u32 lane) const {
     T value = 0;
