@@ -145,6 +145,7 @@ class EnvironmentFunctions(_Calls):
         self, handle: Array, seed: object = None, reset_mask: object = None
     ) -> tuple[Array, tuple[Array, Info]]:
         """Start new episodes; see `AtariVectorEnv.xla`."""
+        self._before_call()
         (num_envs,) = self._shape
         if reset_mask is None:
             return self._reset_call(handle, _seeds(seed, num_envs), None)
@@ -164,7 +165,11 @@ class EnvironmentFunctions(_Calls):
 
     def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
         """Advance every environment by one step; see `AtariVectorEnv.xla`."""
+        self._before_call()
         return self._step_call(handle, self._actions(actions, self._shape))
+
+    def _before_call(self) -> None:
+        """Prepare the back end for a call."""
 
     def _call_reset(
         self, handle: Array, seeds: Array, mask: Array | None
@@ -197,17 +202,8 @@ class DeviceFunctions(EnvironmentFunctions):
             None if table is None else jax.device_put(table[plan.game_index], self._jax_device)
         )
 
-    def reset(
-        self, handle: Array, seed: object = None, reset_mask: object = None
-    ) -> tuple[Array, tuple[Array, Info]]:
-        """Start new episodes; see `AtariVectorEnv.xla`."""
+    def _before_call(self) -> None:
         self._batch.take_news()
-        return super().reset(handle, seed, reset_mask)
-
-    def step(self, handle: Array, actions: object) -> tuple[Array, StepResult]:
-        """Advance every environment by one step; see `AtariVectorEnv.xla`."""
-        self._batch.take_news()
-        return super().step(handle, actions)
 
     def _make_target(self, batch: Any, plan: BatchPlan) -> _core.XlaTarget | _cuda.XlaTarget:
         platform = "CUDA" if self._jax_device.platform == "gpu" else self._jax_device.platform
