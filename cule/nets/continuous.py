@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cule.nets.heads import ActorCritic
+from cule.nets.heads import ActorCritic, TorsoNetwork
 from cule.nets.initialization import initialize
-from cule.nets.pixels import PixelStatistics
 from cule.nets.torsos import make_torso
 
 #: Size of an action (x, y, fire).
 ACTION_SIZE = 3
 
 
-class DeterministicActorCritic(nn.Module):
+class DeterministicActorCritic(TorsoNetwork):
     """Actor and critic of Ape-X DPG on one torso, which only the critic trains.
 
     The critic has layers of 400 tanh, 300 tanh and 1, on features and action; the actor 300 tanh,
@@ -35,9 +34,7 @@ class DeterministicActorCritic(nn.Module):
         normalize_obs: bool = False,
     ) -> None:
         """Make and initialize the network; arguments as for `cule.nets.QNetwork`."""
-        super().__init__()
-        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
-        self.torso = make_torso(torso, obs_shape)
+        super().__init__(make_torso(torso, obs_shape), obs_shape, normalize_obs)
         features = self.torso.num_features
         self.critic = nn.Sequential(
             nn.Linear(features + ACTION_SIZE, 400),
@@ -61,13 +58,6 @@ class DeterministicActorCritic(nn.Module):
     @property
     def _head_dtype(self) -> torch.dtype:
         return next(self.critic.parameters()).dtype
-
-    def features(self, obs: Tensor) -> Tensor:
-        """Features ``[B, F]`` of observations."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        found: Tensor = self.torso(obs)
-        return found
 
     def raw_actions(self, features: Tensor) -> Tensor:
         """Unbounded actions ``[B, 3]`` of features; no gradient reaches the features."""

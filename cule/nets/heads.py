@@ -25,7 +25,24 @@ class HeadLinear(nn.Linear):
             return super().forward(input.to(self.weight.dtype))
 
 
-class ActorCritic(nn.Module):
+class TorsoNetwork(nn.Module):
+    """A torso, with statistics of pixels before it if they are normalized; heads are added."""
+
+    def __init__(self, torso: Torso, obs_shape: Sequence[int], normalize_obs: bool) -> None:
+        """Begin with a torso for observations of this shape."""
+        super().__init__()
+        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
+        self.torso = torso
+
+    def features(self, obs: Tensor) -> Tensor:
+        """Features ``[B, F]`` of observations ``[B, ...]``."""
+        if self.statistics is not None:
+            obs = self.statistics(obs)
+        features: Tensor = self.torso(obs)
+        return features
+
+
+class ActorCritic(TorsoNetwork):
     """A policy and a value on one torso."""
 
     def __init__(
@@ -46,9 +63,7 @@ class ActorCritic(nn.Module):
             initialization: One of `cule.nets.INITIALIZATIONS`.
             normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
-        super().__init__()
-        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
-        self.torso = make_torso(torso, obs_shape)
+        super().__init__(make_torso(torso, obs_shape), obs_shape, normalize_obs)
         self.policy = HeadLinear(self.torso.num_features, num_actions)
         self.value = HeadLinear(self.torso.num_features, 1)
         initialize(self.torso, initialization)
@@ -59,20 +74,13 @@ class ActorCritic(nn.Module):
         initialize(self.policy, initialization, 0.01)
         initialize(self.value, initialization, 1.0)
 
-    def features(self, obs: Tensor) -> Tensor:
-        """Features ``[B, F]`` of observations ``[B, ...]``."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        features: Tensor = self.torso(obs)
-        return features
-
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Turn observations ``[B, ...]`` into float32 logits ``[B, A]`` and values ``[B]``."""
         features = self.features(obs)
         return self.policy(features), self.value(features).squeeze(-1)
 
 
-class QNetwork(nn.Module):
+class QNetwork(TorsoNetwork):
     """Action values, or with several atoms their distributions; optionally dueling and noisy."""
 
     def __init__(
@@ -106,12 +114,10 @@ class QNetwork(nn.Module):
             hidden: Width of the streams.
             normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
-        super().__init__()
-        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
-        self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
         has_hidden = dueling or noisy
         make = torso_without_hidden_layer if has_hidden else make_torso
-        self.torso = make(torso, obs_shape)
+        super().__init__(make(torso, obs_shape), obs_shape, normalize_obs)
+        self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
 
         def linear(inputs: int, outputs: int, *, is_head: bool) -> nn.Module:
             if noisy:
@@ -135,9 +141,7 @@ class QNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations into float32 values ``[B, A]`` or, with atoms, logits ``[B, A, K]``."""
-        if self.statistics is not None:
-            obs = self.statistics(obs)
-        features = self.torso(obs)
+        features = self.features(obs)
         shape = (len(features), self.num_actions, self.num_atoms)
         out: Tensor = self.advantage(features).reshape(shape)
         if self.value is not None:

@@ -9,12 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cule.nets.heads import HeadLinear, torso_without_hidden_layer
+from cule.nets.heads import HeadLinear, TorsoNetwork, torso_without_hidden_layer
 from cule.nets.initialization import initialize
-from cule.nets.pixels import PixelStatistics
 
 
-class ImplicitQuantileNetwork(nn.Module):
+class ImplicitQuantileNetwork(TorsoNetwork):
     """Features of an observation times an embedding of a fraction, then a hidden layer."""
 
     harmonics: Tensor
@@ -44,9 +43,7 @@ class ImplicitQuantileNetwork(nn.Module):
             hidden: Width of the hidden layer.
             normalize_obs: Subtract a running mean of each pixel, divide by its deviation.
         """
-        super().__init__()
-        self.statistics = PixelStatistics(tuple(obs_shape)) if normalize_obs else None
-        self.torso = torso_without_hidden_layer(torso, obs_shape)
+        super().__init__(torso_without_hidden_layer(torso, obs_shape), obs_shape, normalize_obs)
         width = self.torso.num_features
         self.embedding = nn.Linear(num_cosines, width)
         self.hidden = nn.Linear(width, hidden)
@@ -69,10 +66,8 @@ class ImplicitQuantileNetwork(nn.Module):
         """
         if fractions is None:
             return self.forward(obs, self.midpoints.expand(len(obs), -1)).mean(1)
-        if self.statistics is not None:
-            obs = self.statistics(obs)
         cosines = torch.cos(fractions.unsqueeze(-1) * self.harmonics)  # [B, M, num_cosines]
         embedded = F.relu(self.embedding(cosines))
-        features = self.torso(obs).unsqueeze(1) * embedded
+        features = self.features(obs).unsqueeze(1) * embedded
         quantiles: Tensor = self.head(F.relu(self.hidden(features)))
         return quantiles
