@@ -91,10 +91,10 @@ _TRAINING_ONLY: Mapping[str, object] = {
     "cluster": "",
 }
 
-#: Presets of `cule train` by name.
+#: Presets of `cule train` by name. That of an algorithm has its defaults, except V-trace's.
 # fmt: off
 PRESETS: dict[str, Preset] = {
-    "a2c": _preset("a2c"),
+    **{name: _preset(name) for name in AGENTS},
     "a2c-cpu": _preset("a2c", **_CPU_RMSPROP, learning_rate=1e-3, value_coef=0.5),
     "vtrace": _preset("vtrace", **_ADDED_TO_ROOT),
     "vtrace-gpu": _preset("vtrace", **_ADDED_TO_ROOT, num_envs=4096, num_batches=16, num_steps=16,
@@ -104,7 +104,6 @@ PRESETS: dict[str, Preset] = {
     "vtrace-lstm": _preset("vtrace-lstm", **_ADDED_TO_ROOT),
     "vtrace-lstm-impala": _preset("vtrace-lstm", **_IMPALA, episodic_life=True),
     "vtrace-lstm-cpu": _preset("vtrace-lstm", **_VTRACE_CPU, memory_size=128),
-    "ppo": _preset("ppo"),
     "ppo-cule": _preset("ppo", num_envs=256, num_steps=4, learning_rate=5e-4,
         learning_rate_schedule="constant", total_steps=50_000_000),
     "ppo-gpu": _preset("ppo", network="small", img_size=42, stack_num=2, normalize_obs=True,
@@ -119,21 +118,17 @@ PRESETS: dict[str, Preset] = {
         num_envs=128, num_steps=32, stack_num=2, num_epochs=3, num_minibatches=8,
         learning_rate=3e-3, gae_lambda=0.98, clip_range=0.2, clip_values=False,
         total_steps=1_250_000),
-    "ppo-lstm": _preset("ppo-lstm"),
     "ppo-lstm-cpu": _preset("ppo-lstm", **_CPU | {"num_envs": 32}, num_steps=64,
         sequence_length=16, normalize_obs=True, num_epochs=3, num_minibatches=8,
         learning_rate=1.5e-3, clip_range=0.2, clip_values=False, total_steps=800_000),
-    "ppo-rnd": _preset("ppo-rnd"),
     "ppo-rnd-cpu": _preset("ppo-rnd", **_CPU, num_steps=128, stack_num=2, normalize_obs=True,
         num_epochs=3, num_minibatches=8, learning_rate=5e-4, clip_range=0.2, clip_values=False,
         total_steps=2_500_000),
-    "pqn": _preset("pqn"),
     "pqn-cpu": _preset("pqn", **_CPU | {"num_envs": 32}, stack_num=2, normalize_obs=True,
         num_epochs=4, num_minibatches=8, learning_rate=1e-3, learning_rate_schedule="linear",
         q_lambda=0.9, epsilon_end=0.01, total_steps=1_600_000),
     "pqn-gpu": _preset(
         "pqn", num_envs=2048, num_minibatches=16, learning_rate=1e-3, precision="bf16"),
-    "dqn": _preset("dqn"),
     "dqn-nature": _preset("dqn", episodic_life=True, optimizer="rmsprop", learning_rate=2.5e-4,
         optimizer_eps=0.01, epsilon_end=0.1, epsilon_steps=1_000_000, target_interval=2500,
         learning_starts=50_000),
@@ -143,11 +138,7 @@ PRESETS: dict[str, Preset] = {
     "dqn-gpu": _preset("dqn", num_envs=1024, batch_size=512, samples_per_insert=4.0,
         learning_rate=2.5e-4, n_step=3, double=True, exploration="ladder", learning_starts=100_000,
         memory=2_000_000, max_grad_norm=10.0, precision="bf16"),
-    "apex-dqn": _preset("apex-dqn"),
     "apex-dqn-gpu": _preset("apex-dqn", num_envs=4096, precision="bf16"),
-    "apex-dpg": _preset("apex-dpg"),
-    "iqn": _preset("iqn"),
-    "rainbow": _preset("rainbow"),
     "rainbow-fast": _preset("rainbow", num_envs=256, batch_size=256, samples_per_insert=4.0,
         learning_rate=2.5e-4, optimizer_eps=0.005 / 256, learning_starts=100_000, precision="bf16"),
 }
