@@ -11,7 +11,7 @@ _NO_BITS = 8  # type of a section that takes no place in the file
 #: Kinds of relocations: 64 bits of a symbol's address, its halves in an instruction, and a call.
 _ADDRESS, _LOW, _HIGH, _CALL = 2, 56, 57, 75
 _HEADER = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 #: Format of attributes with a value in section .nv.info, and the kind that each function has.
 _VALUE, _REGISTERS = 4, 0x2F
@@ -73,16 +73,6 @@ def _read_registers(attributes: bytes) -> dict[int, int]:
     return found
 
 
-def read_symbols(module: bytes) -> dict[str, int]:
-    """Values of the symbols: of a function in a library, its address from the library's."""
-    sections = dict(read_sections(module))
-    names = sections[".strtab"]
-    found = {}
-    for name_at, _, _, _, value, _ in _SYMBOL.iter_unpack(sections[".symtab"]):
-        found[names[name_at : names.index(b"\0", name_at)].decode()] = value
-    return found
-
-
 def read_module(module: bytes, kernel: str) -> Module:
     """Load a module like the driver: global variables have memory, and banks hold addresses.
 
@@ -104,8 +94,8 @@ def read_module(module: bytes, kernel: str) -> Module:
         for at, kind, symbol, addend in _RELOCATION.iter_unpack(contents.get(".rela" + name, b"")):
             if kind != _ADDRESS:
                 raise NotImplementedError(f"relocation {kind} of {name}")
-            _, _, _, section, value, _ = _SYMBOL.unpack_from(
-                contents[".symtab"], symbol * _SYMBOL.size
+            _, _, _, section, value, _ = SYMBOL.unpack_from(
+                contents[".symtab"], symbol * SYMBOL.size
             )
             # Banks hold addresses of functions too, which nothing here reads.
             base = ctypes.addressof(memory[section]) if section in memory else 0
@@ -128,7 +118,7 @@ def _add_code(found: Module, contents: dict[str, bytes], names: list[str], kerne
 
     `names` are those of all sections, by number.
     """
-    symbols = list(_SYMBOL.iter_unpack(contents.get(".symtab", b"")))
+    symbols = list(SYMBOL.iter_unpack(contents.get(".symtab", b"")))
     halves: list[tuple[int, int, int, int]] = []
     reached = [section for section in (f".text.{kernel}",) if section in contents]
     for section in reached:  # grows

@@ -135,6 +135,4 @@ def _read_table() -> tuple[Opcode, ...]:
 
 
 OPCODES = _read_table()
-BY_CODE = {opcode.code: opcode for opcode in OPCODES}
 BY_FORM = {(opcode.name, opcode.mode): opcode for opcode in reversed(OPCODES)}
-JAMS = tuple(opcode.code for opcode in OPCODES if opcode.name == "JAM")

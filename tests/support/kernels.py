@@ -29,7 +29,7 @@ import numpy as np
 import pybind11
 import torch
 
-from benchmarks.sass.module import read_symbols
+from benchmarks.sass import module as elf
 from cule import _core
 from cule.envs import translation
 from cule.envs.cuda_batch import CudaBatch
@@ -157,6 +157,16 @@ class HookedLaunch(ctypes.Structure):
 _HOOK = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.POINTER(HookedLaunch))
 
 
+def _read_symbols(library: bytes) -> dict[str, int]:
+    """Values of the symbols: of a function, its address from the library's."""
+    sections = dict(elf.read_sections(library))
+    names = sections[".strtab"]
+    found = {}
+    for name_at, _, _, _, value, _ in elf.SYMBOL.iter_unpack(sections[".symtab"]):
+        found[names[name_at : names.index(b"\0", name_at)].decode()] = value
+    return found
+
+
 @contextlib.contextmanager
 def hooked_launches(run: Callable[[str, HookedLaunch], bool]) -> Iterator[None]:
     """Let `run` execute kernels; it gets their mangled names. The shim runs those it refuses.
@@ -165,7 +175,7 @@ def hooked_launches(run: Callable[[str, HookedLaunch], bool]) -> Iterator[None]:
     """
     path = Path(str(module().__file__))
     library = ctypes.CDLL(str(path))
-    symbols = read_symbols(path.read_bytes())
+    symbols = _read_symbols(path.read_bytes())
     setter = library.cule_set_launch_hook
     base = ctypes.cast(setter, ctypes.c_void_p).value - symbols["cule_set_launch_hook"]
     names = {base + value: name for name, value in symbols.items()}

@@ -8,7 +8,9 @@ bits. Collision latches are always clear.
 
 from __future__ import annotations
 
-from cule.games.opcodes import BY_CODE
+from cule.games.opcodes import OPCODES
+
+BY_CODE = {opcode.code: opcode for opcode in OPCODES}
 
 CYCLES_PER_LINE = 76
 WSYNC, VSYNC = 2, 0

@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass
 
 from cule.games.assembler import assemble
-from cule.games.opcodes import JAMS, OPCODES
+from cule.games.opcodes import OPCODES
 from tests.support.programs import BANK_BYTES, repeat_over_banks, with_vectors
 
 # Cells that the rules of the game whose name is borrowed do not end the game by, and that the
@@ -26,6 +26,7 @@ SIMPLE = [o for o in OPCODES if o.mode in ("imp", "acc", "imm") and o.name not i
           ("BRK", "RTI", "RTS", "JAM", "TXS", "PHA", "PHP")]  # fmt: skip
 MEMORY = [o for o in OPCODES if o.mode in ("zp", "zpx", "zpy", "abs", "absx", "absy", "izx", "izy")
           and o.name not in ("JMP", "JSR", "TAS", "LAS")]  # fmt: skip
+JAMS = [o.code for o in OPCODES if o.name == "JAM"]
 BRANCHES = [o for o in OPCODES if o.mode == "rel"]
 # Where the special cases of RESMx and RESBL after an HMOVE, and the star field, lie: cycles between.
 HMOVE_GAPS = (3, 6, 7, 18, 20, 21)

@@ -15,8 +15,8 @@ import pytest
 
 from cule import _core
 from cule.games.assembler import assemble, encode
-from cule.games.opcodes import BY_CODE, OPCODES, Opcode
-from tests.support.model6507 import Jammed, Model6507
+from cule.games.opcodes import OPCODES, Opcode
+from tests.support.model6507 import BY_CODE, Jammed, Model6507
 from tests.support.programs import ale_console, core_console, image_of
 
 HARNESS = """
