@@ -11,6 +11,10 @@
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
 // CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
+// CULE_ARM64     defined where it is that of AArch64
+// CULE_FLUSH_CODE(begin, end)  makes code that has been written visible to what executes it
+// CULE_RUN_CODE(enter, context, code)  runs it. May be defined from outside, with CULE_ARM64:
+//                another processor then executes AArch64 code that way
 // CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
 // CULE_HAS_AFFINITY  defined where a thread can be bound to a processor
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
@@ -63,9 +67,17 @@
 #if defined(__x86_64__) && !defined(CULE_PLAIN)
 #define CULE_AVX2 __attribute__((target("avx2")))
 #define CULE_SSE2
-#if defined(__linux__)
-#define CULE_HAS_JIT
 #endif
+#if defined(__aarch64__)
+#define CULE_ARM64
+#endif
+#if defined(__linux__) && !defined(CULE_PLAIN) && (defined(__x86_64__) || defined(__aarch64__))
+#define CULE_HAS_JIT
+#define CULE_FLUSH_CODE(begin, end) __builtin___clear_cache((begin), (end))
+#endif
+#if !defined(CULE_RUN_CODE)
+#define CULE_RUN_CODE(enter, context, code) \
+  (reinterpret_cast<void (*)(void*, cule::u64)>(enter)((context), (code)))
 #endif
 #endif
 

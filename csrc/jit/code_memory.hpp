@@ -45,6 +45,7 @@ class CodeMemory {
     if (mprotect(at, whole, PROT_READ | PROT_WRITE) != 0) return false;
     std::memcpy(at, code, bytes);
     if (mprotect(at, whole, PROT_READ | PROT_EXEC) != 0) return false;
+    CULE_FLUSH_CODE(reinterpret_cast<char*>(at), reinterpret_cast<char*>(at + bytes));
     used_ += whole;
     return true;
   }

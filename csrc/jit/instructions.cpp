@@ -20,13 +20,13 @@ bool Translator::calculate(u32 pc, const Opcode& op) {
   const bool is_sum = f == Function::kAdc || f == Function::kSbc;
   if (f == Function::kPass && target == Target::kNowhere) return false;
   if (is_sum && !is_binary_) {
-    as_.alu(kCmp, in_context(offsetof(Context, d)), 0);
+    as_.compare(in_context(offsetof(Context, d)), 0);
     leave_if(kIfNotZero);
   }
   const Reg to = target == Target::kToX ? kX : target == Target::kToY ? kY : kA;
   if (f == Function::kPass) into_ = to;
   const Operand from = find(pc, op, false);
-  into_ = kRax;
+  into_ = kTemp0;
   if (from.kind == Operand::kForInterpreter) return false;
   switch (f) {
     case Function::kPass:
@@ -38,20 +38,20 @@ bool Translator::calculate(u32 pc, const Opcode& op) {
     case Function::kAnd:
     case Function::kEor:
       alu8(f == Function::kOr ? kOrr : f == Function::kAnd ? kAndd : kXor, kA, from);
-      set_nz(kA, true);
+      set_nz(kA, as_.shows_nz());
       return true;
     case Function::kAdc:
     case Function::kSbc:
       add(f, from);
       return true;
     case Function::kBit:
-      to_register(kRax, from);
-      as_.test8(kRax, 0x40);
+      to_register(kTemp0, from);
+      as_.test8(kTemp0, 0x40);
       as_.set_if(kIfNotZero, in_context(offsetof(Context, v)));
-      as_.lea(kNz, {kRax, 0, kRax});
+      as_.lea(kNz, {kTemp0, 0, kTemp0});
       as_.alu(kAndd, kNz, 0x100);
-      as_.alu(kAndd, kRax, kA);
-      as_.alu(kOrr, kNz, kRax);
+      as_.alu(kAndd, kTemp0, kA);
+      as_.alu(kOrr, kNz, kTemp0);
       set_nz(kNz, false);
       now_.is_wide = true;
       return true;
@@ -64,14 +64,14 @@ bool Translator::calculate(u32 pc, const Opcode& op) {
       }
       as_.move(kNz, reg);
       alu8(kSub, kNz, from);
-      set_nz(kNz, true);
+      set_nz(kNz, as_.shows_nz());
       load_carry(kIfNotBelow);
       return true;
     }
   }
 }
 
-// ADC and SBC. The processor here borrows where the 6507 does not carry.
+// ADC and SBC. The assembler borrows where the 6507 does not carry.
 void Translator::add(Function function, const Operand& from) {
   const bool is_sum = function == Function::kAdc;
   if (now_.carry == (is_sum ? 0u : 1u)) {
@@ -82,13 +82,13 @@ void Translator::add(Function function, const Operand& from) {
     } else if (carry_flags_ == as_.flags()) {
       if (is_borrow_ == is_sum) as_.complement_carry();
     } else if (is_sum) {
-      as_.carry_from_bit0(kCarry);
+      as_.carry_from(kCarry);
     } else {
       as_.alu8(kCmp, kCarry, 1);
     }
     alu8(is_sum ? kAdcc : kSbb, kA, from);
   }
-  set_nz(kA, true);
+  set_nz(kA, as_.shows_nz());
   load_carry(is_sum ? kIfBelow : kIfNotBelow);
   as_.set_if(kIfOverflow, in_context(offsetof(Context, v)));
   is_binary_ = true;
@@ -126,15 +126,14 @@ bool Translator::modify(u32 pc, const Opcode& op) {
 
 void Translator::shift(Function function, Reg reg) {
   const u32 carry = now_.carry;
-  bool are_flags_set = true;
   switch (function) {
     case Function::kInc:
       as_.increment8(reg);
-      set_nz(reg, true);
+      set_nz(reg, as_.shows_nz());
       return;
     case Function::kDec:
       as_.decrement8(reg);
-      set_nz(reg, true);
+      set_nz(reg, as_.shows_nz());
       return;
     case Function::kAsl:
       as_.alu8(kAdd, reg, reg);
@@ -143,18 +142,17 @@ void Translator::shift(Function function, Reg reg) {
       as_.shift8_by_one(kShr, reg);
       break;
     default:
-      carry == kInRegister ? as_.carry_from_bit0(kCarry)
+      carry == kInRegister ? as_.carry_from(kCarry)
       : carry == 1         ? as_.set_carry()
                            : as_.clear_carry();
       if (function == Function::kRol) {
         as_.alu8(kAdcc, reg, reg);
       } else {
         as_.shift8_by_one(kRcr, reg);
-        are_flags_set = false;
       }
       break;
   }
-  set_nz(reg, are_flags_set);
+  set_nz(reg, as_.shows_nz());
   load_carry(kIfBelow);
 }
 
@@ -163,9 +161,9 @@ Translator::Outcome Translator::store(u32 pc, const Opcode& op) {
   Reg value = register_of(op.source);
   if (to.kind == Operand::kForInterpreter) return Outcome::kCannot;
   if (op.source == Source::kFromAX) {
-    value = kRcx;
-    as_.move(kRcx, kA);
-    as_.alu(kAndd, kRcx, kX);
+    value = kTemp1;
+    as_.move(kTemp1, kA);
+    as_.alu(kAndd, kTemp1, kX);
   }
   if (to.kind == Operand::kMemory) {
     as_.store8(to.mem, value);
@@ -174,36 +172,36 @@ Translator::Outcome Translator::store(u32 pc, const Opcode& op) {
     if (to.value == WSYNC) wait_for_line();
   } else if (to.kind == Operand::kDevice) {
     flush_entries();
-    if (value != kRcx) as_.move(kRcx, value);
-    as_.shift(kShl, kRcx, kValueShift);
-    as_.alu(kOrr, kRcx, to.value);
+    if (value != kTemp1) as_.move(kTemp1, value);
+    as_.shift(kShl, kTemp1, kValueShift);
+    as_.alu(kOrr, kTemp1, to.value);
     call_device(entries_.write, now_);
   } else {
-    write_at_rax(value);
+    write_at_temp(value);
   }
   return Outcome::kGoesOn;
 }
 
 void Translator::write_tia(u32 reg, Reg value) {
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift | reg << 8), value});
-  as_.store(log_at(now_), kRax);
+  as_.lea(kTemp0, {kTime, i32(now_.cycles << kTimeShift | reg << 8), value});
+  as_.store(log_at(now_), kTemp0);
   now_.entries += 1;
 }
 
-// To RAM or to a TIA register: at 0x80 and the lowest byte of rax.
-void Translator::write_at_rax(Reg value) {
-  as_.alu(kCmp, kRax, 0x7F);
+// To RAM or to a TIA register: at 0x80 and the lowest byte of kTemp0.
+void Translator::write_at_temp(Reg value) {
+  as_.alu(kCmp, kTemp0, 0x7F);
   const size_t elsewhere = as_.jump_later(kIfAbove);
-  as_.store8({kRam, 0, kRax}, value);
+  as_.store8({kRam, 0, kTemp0}, value);
   const size_t before = leave();
   set_aside(elsewhere, [this, value, before, now = now_] {
-    as_.test8(kRax, kRax);
+    as_.test8(kTemp0);
     const size_t to_tia = as_.jump_later(kIfSign);
-    as_.alu(kAndd, kRax, 0x7F);
-    as_.store8({kRam, 0, kRax}, value);
+    as_.alu(kAndd, kTemp0, 0x7F);
+    as_.store8({kRam, 0, kTemp0}, value);
     const size_t done = as_.jump_later();
     as_.patch_here(to_tia);
-    write_tia_at(kRax, value, before, now);
+    write_tia_at(kTemp0, value, before, now);
     as_.patch_here(done);
   });
 }
@@ -224,13 +222,13 @@ void Translator::write_tia_at(Reg address, Reg value, size_t before, const Pendi
 void Translator::wait_for_line() {
   constexpr u32 kInverse = 56512728;  // 2^32 / 76, rounded up: exact for n < 2^27
   static_assert(kCyclesPerLine == 76);
-  as_.lea(kRax, {kTime, i32(now_.cycles << kTimeShift)});
+  as_.lea(kTemp0, {kTime, i32(now_.cycles << kTimeShift)});
   now_.cycles = 0;
   stretch_cycles_ += kCyclesPerLine - 1;
-  as_.alu(kAdd, kRax, in_context(offsetof(Context, phase_rounding)));
-  as_.multiply64(kRax, kRax, kInverse);
-  as_.shift64(kShr, kRax, 32 + kTimeShift);
-  as_.multiply(kTime, kRax, kCyclesPerLine << kTimeShift);
+  as_.alu(kAdd, kTemp0, in_context(offsetof(Context, phase_rounding)));
+  as_.multiply64(kTemp0, kTemp0, kInverse);
+  as_.shift64(kShr, kTemp0, 32 + kTimeShift);
+  as_.multiply(kTime, kTemp0, kCyclesPerLine << kTimeShift);
   as_.alu(kSub, kTime, in_context(offsetof(Context, phase)));
 }
 
@@ -259,7 +257,7 @@ Condition Translator::test_flag(u32 opcode) {
   const bool is_wide = now_.is_wide && now_.nz == kNz;
   const auto test_nz = [&] {
     if (has_nz) return;
-    as_.test8(now_.nz, now_.nz);
+    as_.test8(now_.nz);
     if (!is_wide) nz_flags_ = as_.flags();
   };
   switch (opcode >> 6) {
@@ -271,11 +269,11 @@ Condition Translator::test_flag(u32 opcode) {
       test_nz();
       return kIfSign;
     case 1:
-      as_.alu(kCmp, in_context(offsetof(Context, v)), 0);
+      as_.compare(in_context(offsetof(Context, v)), 0);
       return kIfNotZero;
     case 2:
       if (carry_flags_ == as_.flags()) return is_borrow_ ? kIfNotBelow : kIfBelow;
-      as_.test8(kCarry, kCarry);
+      as_.test8(kCarry);
       return kIfNotZero;
     default:
       test_nz();
@@ -307,9 +305,7 @@ Translator::Outcome Translator::branch(u32 pc, u32 opcode) {
     const size_t over = as_.jump_later(Condition(taken ^ 1));
     flush(p);
     jump_back(target);
-    as_.patch_here(over);
-    if (nz_flags_ == flags) nz_flags_ = as_.flags();
-    if (carry_flags_ == flags) carry_flags_ = as_.flags();
+    as_.patch_here(over, flags);
   } else {
     tasks_.push_back({target, pc, as_.jump_later(taken), p, stretch_, stretch_cycles_});
   }
@@ -327,27 +323,27 @@ Translator::Outcome Translator::jump(u32 pc) {
 Translator::Outcome Translator::jump_indirect(u32 pc) {
   const u32 pointer = operand_word(pc);
   if ((pointer & 0x1280) != 0x80 || (pointer & 0xFF) == 0xFF) return Outcome::kCannot;
-  as_.load16(kRcx, {kRam, i32(pointer & 0x7F)});
-  as_.lea(kRax, {kRcx, -i32(window_)});
-  as_.alu(kCmp, kRax, piece_size_ - 1);
+  as_.load16(kTemp1, {kRam, i32(pointer & 0x7F)});
+  as_.lea(kTemp0, {kTemp1, -i32(window_)});
+  as_.alu(kCmp, kTemp0, piece_size_ - 1);
   leave_if(kIfAbove);
   flush(now_);
   jump_by_table(begin_in_bank());
   return Outcome::kEnds;
 }
 
-// To the place in ecx, which is rax behind an offset in the table.
+// To the place in kTemp1, which is kTemp0 behind an offset in the table.
 void Translator::jump_by_table(u32 offset) {
   as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
   as_.jump(kIfNotBelow, entries_.interpret);
-  as_.jump(Mem{kTable, i32(8 * offset + offsetof(CodeTable, code)), kRax, 3});
+  as_.jump(Mem{kTable, i32(8 * offset + offsetof(CodeTable, code)), kTemp0, 3});
 }
 
 Translator::Outcome Translator::call(u32 pc) {
   const u32 target = operand_word(pc);
   if (!in_window(target)) return Outcome::kCannot;
-  as_.lea(kRax, {kSp, -0x81});
-  as_.alu(kCmp, kRax, 0x7E);
+  as_.lea(kTemp0, {kSp, -0x81});
+  as_.alu(kCmp, kTemp0, 0x7E);
   leave_if(kIfAbove);
   as_.store16({kRam, -0x81, kSp}, (pc + 2) & 0xFFFF);
   as_.alu(kSub, kSp, 2);
@@ -361,80 +357,80 @@ Translator::Outcome Translator::call(u32 pc) {
 Translator::Outcome Translator::come_back() {
   const u32 begin = fast_.begin;
   const u32 end = std::min(begin + fast_.size - begin_in_bank(), piece_size_ - 1);
-  as_.lea(kRax, {kSp, -0x80});
-  as_.alu(kCmp, kRax, 0x7D);
+  as_.lea(kTemp0, {kSp, -0x80});
+  as_.alu(kCmp, kTemp0, 0x7D);
   leave_if(kIfAbove);
-  as_.load16(kRcx, {kRam, 1 - 0x80, kSp});
-  as_.lea(kRax, {kRcx, -i32(window_ + begin)});
-  as_.alu(kCmp, kRax, end - begin);
+  as_.load16(kTemp1, {kRam, 1 - 0x80, kSp});
+  as_.lea(kTemp0, {kTemp1, -i32(window_ + begin)});
+  as_.alu(kCmp, kTemp0, end - begin);
   leave_if(kIfNotBelow);
   as_.alu(kAdd, kSp, 2);
   flush(now_);
-  as_.alu(kAdd, kRcx, 1);
+  as_.alu(kAdd, kTemp1, 1);
   jump_by_table(begin_in_bank() + begin + 1);
   return Outcome::kEnds;
 }
 
 // To RAM, or to the TIA where the stack pointer has been sent there.
 Translator::Outcome Translator::push(Function function) {
-  const Reg value = function == Function::kPha ? kA : kRax;
-  if (value == kRax) make_status();
-  as_.test8(kSp, kSp);
+  const Reg value = function == Function::kPha ? kA : kTemp0;
+  if (value == kTemp0) make_status();
+  as_.test8(kSp);
   const size_t to_tia = as_.jump_later(kIfNotSign);
   as_.store8({kRam, -0x80, kSp}, value);
   const size_t before = leave();
   set_aside(to_tia, [this, value, before, now = now_] {
-    as_.move(kRcx, kSp);
-    write_tia_at(kRcx, value, before, now);
+    as_.move(kTemp1, kSp);
+    write_tia_at(kTemp1, value, before, now);
   });
   as_.decrement8(kSp);
   pc_ += 1;
   return Outcome::kGoesOn;
 }
 
-// The status byte as it is pushed, into eax.
+// The status byte as it is pushed, into kTemp0.
 void Translator::make_status() {
   const Condition is_zero = test_flag(kBeq);
-  as_.set_if(is_zero, kRcx);
-  as_.extend8(kRcx, kRcx);
-  as_.load(kRax, in_context(offsetof(Context, v)));
-  as_.shift(kShl, kRax, 6);
-  as_.alu(kOrr, kRax, in_context(offsetof(Context, pushed)));
-  as_.lea(kRax, {kRax, 0, kRcx, 1});
-  if (now_.carry == kInRegister) as_.alu(kOrr, kRax, kCarry);
-  if (now_.carry == 1) as_.alu(kOrr, kRax, 1);
+  as_.set_if(is_zero, kTemp1);
+  as_.extend8(kTemp1, kTemp1);
+  as_.load(kTemp0, in_context(offsetof(Context, v)));
+  as_.shift(kShl, kTemp0, 6);
+  as_.alu(kOrr, kTemp0, in_context(offsetof(Context, pushed)));
+  as_.lea(kTemp0, {kTemp0, 0, kTemp1, 1});
+  if (now_.carry == kInRegister) as_.alu(kOrr, kTemp0, kCarry);
+  if (now_.carry == 1) as_.alu(kOrr, kTemp0, 1);
   if (now_.is_wide && now_.nz == kNz) {
     as_.test(now_.nz, 0x180);
-    as_.set_if(kIfNotZero, kRcx);
-    as_.extend8(kRcx, kRcx);
-    as_.shift(kShl, kRcx, 7);
+    as_.set_if(kIfNotZero, kTemp1);
+    as_.extend8(kTemp1, kTemp1);
+    as_.shift(kShl, kTemp1, 7);
   } else {
-    as_.move(kRcx, now_.nz);
-    as_.alu(kAndd, kRcx, 0x80);
+    as_.move(kTemp1, now_.nz);
+    as_.alu(kAndd, kTemp1, 0x80);
   }
-  as_.alu(kOrr, kRax, kRcx);
+  as_.alu(kOrr, kTemp0, kTemp1);
   if (is_binary_) return;
-  as_.load(kRcx, in_context(offsetof(Context, d)));
-  as_.shift(kShl, kRcx, 3);
-  as_.alu(kOrr, kRax, kRcx);
+  as_.load(kTemp1, in_context(offsetof(Context, d)));
+  as_.shift(kShl, kTemp1, 3);
+  as_.alu(kOrr, kTemp0, kTemp1);
 }
 
 // The byte at the stack pointer is read first, to no effect but on the TIA. A program that pushes
 // into ENABL pulls from TIA registers 14 and 15, which show nothing but the opcode on the bus.
 Translator::Outcome Translator::pull_a() {
   constexpr u32 kOpcode = 0x68;
-  as_.lea(kRax, {kSp, -0x80});
-  as_.alu(kCmp, kRax, 0x7E);
+  as_.lea(kTemp0, {kSp, -0x80});
+  as_.alu(kCmp, kTemp0, 0x7E);
   const size_t from_tia = as_.jump_later(kIfAbove);
   as_.load8(kA, {kRam, 1 - 0x80, kSp});
   const size_t before = leave();
   set_aside(from_tia, [this, before, now = now_] {
     as_.alu(kCmp, kSp, 0x7E);
     leave_if(kIfAbove, before);  // half in RAM
-    as_.move(kRcx, kSp);
-    as_.move(kRax, kSp);
-    as_.alu(kAndd, kRax, 0x0F);
-    as_.alu(kCmp, kRax, 0x0E);
+    as_.move(kTemp1, kSp);
+    as_.move(kTemp0, kSp);
+    as_.alu(kAndd, kTemp0, 0x0F);
+    as_.alu(kCmp, kTemp0, 0x0E);
     const size_t shows_something = as_.jump_later(kIfNotZero);
     Pending p = now;
     mark_beam(p);
@@ -443,12 +439,12 @@ Translator::Outcome Translator::pull_a() {
     as_.set(kA, kOpcode & 0x3F);
     const size_t done = as_.jump_later();
     as_.patch_here(shows_something);
-    as_.alu(kOrr, kRcx, kOpcode << kValueShift);
+    as_.alu(kOrr, kTemp1, kOpcode << kValueShift);
     call_device(entries_.read, now);
-    as_.shift(kShl, kRax, kValueShift);
-    as_.lea(kRcx, {kRax, 1, kSp});
+    as_.shift(kShl, kTemp0, kValueShift);
+    as_.lea(kTemp1, {kTemp0, 1, kSp});
     call_device(entries_.read, now);
-    as_.move(kA, kRax);
+    as_.move(kA, kTemp0);
     as_.patch_here(done);
   });
   as_.increment8(kSp);

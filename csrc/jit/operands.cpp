@@ -21,7 +21,7 @@ bool shows_switches(u32 address) { return (address & 0x1285) == 0x280; }
 
 }  // namespace
 
-// Operand of a load or store. What a device answers is read at once, into eax or into_.
+// Operand of a load or store. What a device answers is read at once, into kTemp0 or into_.
 Translator::Operand Translator::find(u32 pc, const Opcode& op, bool stores) {
   const u32 low = byte(pc, 1);
   switch (op.mode) {
@@ -70,51 +70,52 @@ Translator::Operand Translator::find_absolute(u32 address, u32 open_bus, bool st
     return {is_logged ? Operand::kTia : Operand::kDevice, is_logged ? address & 0x3F : address};
   }
   if (shows_paddle(address)) {
-    as_.set(kRcx, address);
+    as_.set(kTemp1, address);
     read_paddle(open_bus);
   } else if (shows_fire(address)) {
     mark_beam(now_);
-    as_.load64(kRax, in_context(offsetof(Context, inputs)));
-    as_.load8(kRax, {kRax, i32(offsetof(Inputs, fire) + (address & 1))});
-    if (open_bus & 0x3F) as_.alu(kOrr, kRax, open_bus & 0x3F);
+    as_.load64(kTemp0, in_context(offsetof(Context, inputs)));
+    as_.load8(kTemp0, {kTemp0, i32(offsetof(Inputs, fire) + (address & 1))});
+    if (open_bus & 0x3F) as_.alu(kOrr, kTemp0, open_bus & 0x3F);
   } else if (shows_switches(address)) {
-    as_.load64(kRax, in_context(offsetof(Context, inputs)));
-    as_.load8(kRax, {kRax, i32(address & 2 ? offsetof(Inputs, swchb) : offsetof(Inputs, swcha))});
+    as_.load64(kTemp0, in_context(offsetof(Context, inputs)));
+    as_.load8(kTemp0,
+              {kTemp0, i32(address & 2 ? offsetof(Inputs, swchb) : offsetof(Inputs, swcha))});
   } else {
     flush_entries();
-    as_.set(kRcx, address | open_bus << kValueShift);
+    as_.set(kTemp1, address | open_bus << kValueShift);
     call_device(entries_.read, now_);
   }
-  return {Operand::kRegister, 0, kRax};
+  return {Operand::kRegister, 0, kTemp0};
 }
 
 // As Machine::read_tia records a read.
 void Translator::mark_beam(Pending& p) {
-  as_.lea(kRax, {kTime, i32(p.cycles << kTimeShift | kBeamMark << 8)});
-  as_.store(log_at(p), kRax);
+  as_.lea(kTemp0, {kTime, i32(p.cycles << kTimeShift | kBeamMark << 8)});
+  as_.store(log_at(p), kTemp0);
   p.entries += 1;
 }
 
 // INPT0 to INPT3, as Machine::read_tia: a game with paddles reads them in most lines. The address
-// is in ecx; what is read comes into eax.
+// is in kTemp1; what is read comes into kTemp0.
 void Translator::read_paddle(u32 open_bus) {
   mark_beam(now_);
-  as_.shift(kShr, kRax, kTimeShift);
-  as_.alu(kAndd, kRcx, 3);
+  as_.shift(kShr, kTemp0, kTimeShift);
+  as_.alu(kAndd, kTemp1, 3);
   static_assert(sizeof(u32) == 1u << 2);
-  as_.alu(kCmp, kRax, {kContext, i32(offsetof(Context, charge_ends)), kRcx, 2});
-  as_.set_if(kIfAbove, kRax);
-  as_.extend8(kRax, kRax);
-  as_.shift(kShl, kRax, 7);
-  if (open_bus & 0x3F) as_.alu(kOrr, kRax, open_bus & 0x3F);
+  as_.alu(kCmp, kTemp0, {kContext, i32(offsetof(Context, charge_ends)), kTemp1, 2});
+  as_.set_if(kIfAbove, kTemp0);
+  as_.extend8(kTemp0, kTemp0);
+  as_.shift(kShl, kTemp0, 7);
+  if (open_bus & 0x3F) as_.alu(kOrr, kTemp0, open_bus & 0x3F);
 }
 
-// Address, and open_bus or value, are in ecx; what is read comes into eax. The entries of `now`
-// stay pending.
+// Address, and open_bus or value, are in kTemp1; what is read comes into kTemp0. The entries of
+// `now` stay pending.
 void Translator::call_device(u64 access, const Pending& now) {
   const u32 bytes = now.entries * u32(sizeof(LogEntry));
   if (bytes != 0) as_.alu64(kAdd, kLog, bytes);
-  as_.lea(kRax, {kTime, i32(now.cycles << kTimeShift)});
+  as_.lea(kTemp0, {kTime, i32(now.cycles << kTimeShift)});
   as_.call(access);
   if (bytes != 0) as_.alu64(kSub, kLog, bytes);
 }
@@ -122,48 +123,48 @@ void Translator::call_device(u64 access, const Pending& now) {
 // RAM or TIA at (base + index) & 0xFF.
 Translator::Operand Translator::find_zero_page(u32 base, u32 open_bus, Reg index, bool stores) {
   if (!stores && shows_paddle(base)) return find_paddle(base, open_bus, index);
-  as_.lea(kRax, {index, i32(base) - 0x80});
+  as_.lea(kTemp0, {index, i32(base) - 0x80});
   if (stores) return {Operand::kZeroPage};
-  as_.alu(kCmp, kRax, 0x7F);
+  as_.alu(kCmp, kTemp0, 0x7F);
   const size_t elsewhere = as_.jump_later(kIfAbove);
-  as_.load8(into_, {kRam, 0, kRax});
+  as_.load8(into_, {kRam, 0, kTemp0});
   set_aside(elsewhere, [this, open_bus, to = into_, now = now_] {
-    as_.extend8(kRcx, kRax);
-    as_.alu(kXor, kRcx, 0x80);
-    read_zero_page_at_rcx(open_bus, to, now);
+    as_.extend8(kTemp1, kTemp0);
+    as_.alu(kXor, kTemp1, 0x80);
+    read_zero_page_at_temp(open_bus, to, now);
   });
   return {Operand::kRegister, 0, into_};
 }
 
-// As find_zero_page(); the address is in ecx.
-void Translator::read_zero_page_at_rcx(u32 open_bus, Reg to, const Pending& now) {
-  as_.test8(kRcx, kRcx);
+// As find_zero_page(); the address is in kTemp1.
+void Translator::read_zero_page_at_temp(u32 open_bus, Reg to, const Pending& now) {
+  as_.test8(kTemp1);
   const size_t from_device = as_.jump_later(kIfNotSign);
-  as_.load8(to, {kRam, -0x80, kRcx});
+  as_.load8(to, {kRam, -0x80, kTemp1});
   const size_t done = as_.jump_later();
   as_.patch_here(from_device);
-  if (open_bus != 0) as_.alu(kOrr, kRcx, open_bus << kValueShift);
+  if (open_bus != 0) as_.alu(kOrr, kTemp1, open_bus << kValueShift);
   call_device(entries_.read, now);
-  if (to != kRax) as_.move(to, kRax);
+  if (to != kTemp0) as_.move(to, kTemp0);
   as_.patch_here(done);
 }
 
 // The same where it is likely that one of the paddles' registers is read.
 Translator::Operand Translator::find_paddle(u32 base, u32 open_bus, Reg index) {
-  as_.lea(kRcx, {index, i32(base)});
-  as_.move(kRax, kRcx);
-  as_.alu(kAndd, kRax, kPaddleBits & 0xFF);
-  as_.alu(kCmp, kRax, kPaddle);
+  as_.lea(kTemp1, {index, i32(base)});
+  as_.move(kTemp0, kTemp1);
+  as_.alu(kAndd, kTemp0, kPaddleBits & 0xFF);
+  as_.alu(kCmp, kTemp0, kPaddle);
   const size_t elsewhere = as_.jump_later(kIfNotZero);
   const Pending before = now_;
   read_paddle(open_bus);
   set_aside(elsewhere, [this, open_bus, before] {
-    as_.extend8(kRcx, kRcx);
+    as_.extend8(kTemp1, kTemp1);
     // One entry is pending behind this place: the next one there counts as that.
-    read_zero_page_at_rcx(open_bus, kRax, before);
+    read_zero_page_at_temp(open_bus, kTemp0, before);
     as_.alu64(kSub, kLog, sizeof(LogEntry));
   });
-  return {Operand::kRegister, 0, kRax};
+  return {Operand::kRegister, 0, kTemp0};
 }
 
 Translator::Operand Translator::find_indexed(u32 base, Reg index, bool pays, bool stores) {
@@ -188,52 +189,52 @@ Translator::Operand Translator::find_indexed(u32 base, Reg index, bool pays, boo
 
 // E0: at offset o and an index, which do not leave a window, of whatever slice is shown there.
 Translator::Operand Translator::find_in_slice(u32 o, Reg index) {
-  as_.load(kRax, in_context(offsetof(Context, window_bytes) + o / kSliceBytes * sizeof(u32)));
-  if (index != kNoReg) as_.alu(kAdd, kRax, index);
-  return {Operand::kMemory, 0, kNoReg, {kImage, i32(o % kSliceBytes), kRax}};
+  as_.load(kTemp0, in_context(offsetof(Context, window_bytes) + o / kSliceBytes * sizeof(u32)));
+  if (index != kNoReg) as_.alu(kAdd, kTemp0, index);
+  return {Operand::kMemory, 0, kNoReg, {kImage, i32(o % kSliceBytes), kTemp0}};
 }
 
-// What the cartridge or RAM holds at the address in ecx, plus an index, if there is one.
-Translator::Operand Translator::load_at_rcx(Reg index) {
-  const Reg to = into_ == kRax ? kRcx : into_;
+// What the cartridge or RAM holds at the address in kTemp1, plus an index, if there is one.
+Translator::Operand Translator::load_at_temp(Reg index) {
+  const Reg to = into_ == kTemp0 ? kTemp1 : into_;
   const u32 begin = 0x1000 + fast_.begin;
-  as_.lea(kRcx, {kRcx, -i32(begin), index});
-  as_.alu(kAndd, kRcx, 0x1FFF);
-  as_.alu(kCmp, kRcx, fast_.size);
+  as_.lea(kTemp1, {kTemp1, -i32(begin), index});
+  as_.alu(kAndd, kTemp1, 0x1FFF);
+  as_.alu(kCmp, kTemp1, fast_.size);
   const size_t elsewhere = as_.jump_later(kIfNotBelow);
   if (cart_.type == Bankswitch::kE0) {
     static_assert(kSliceBytes == 1u << 10 && sizeof(u32) == 1u << 2);
-    as_.move(kRax, kRcx);
-    as_.shift(kShr, kRax, 8);
-    as_.alu(kAndd, kRax, 0xC);
-    as_.load(kRax, {kContext, i32(offsetof(Context, window_bytes)), kRax});
-    as_.alu(kAndd, kRcx, kSliceBytes - 1);
-    as_.alu(kAdd, kRcx, kRax);
-    as_.load8(to, {kImage, 0, kRcx});
+    as_.move(kTemp0, kTemp1);
+    as_.shift(kShr, kTemp0, 8);
+    as_.alu(kAndd, kTemp0, 0xC);
+    as_.load(kTemp0, {kContext, i32(offsetof(Context, window_bytes)), kTemp0});
+    as_.alu(kAndd, kTemp1, kSliceBytes - 1);
+    as_.alu(kAdd, kTemp1, kTemp0);
+    as_.load8(to, {kImage, 0, kTemp1});
   } else {
-    as_.load8(to, {kImage, i32(piece_bytes_ + fast_.begin), kRcx});
+    as_.load8(to, {kImage, i32(piece_bytes_ + fast_.begin), kTemp1});
   }
   const size_t before = leave();
   set_aside(elsewhere, [this, begin, to, before] {
-    as_.alu(kAdd, kRcx, begin);
-    as_.alu(kAndd, kRcx, 0x12FF);
-    as_.alu(kSub, kRcx, 0x80);
-    as_.alu(kCmp, kRcx, 0x7F);
+    as_.alu(kAdd, kTemp1, begin);
+    as_.alu(kAndd, kTemp1, 0x12FF);
+    as_.alu(kSub, kTemp1, 0x80);
+    as_.alu(kCmp, kTemp1, 0x7F);
     leave_if(kIfAbove, before);
-    as_.load8(to, {kRam, 0, kRcx});
+    as_.load8(to, {kRam, 0, kTemp1});
   });
   return {Operand::kRegister, 0, to};
 }
 
 Translator::Operand Translator::find_indirect_x(u32 base) {
   if (cart_.type == Bankswitch::kFE) return {Operand::kForInterpreter};
-  as_.lea(kRax, {kX, i32(base)});
-  as_.extend8(kRax, kRax);
-  as_.alu(kSub, kRax, 0x80);
-  as_.alu(kCmp, kRax, 0x7F);
+  as_.lea(kTemp0, {kX, i32(base)});
+  as_.extend8(kTemp0, kTemp0);
+  as_.alu(kSub, kTemp0, 0x80);
+  as_.alu(kCmp, kTemp0, 0x7F);
   leave_if(kIfNotBelow);  // both bytes of the pointer are in RAM
-  as_.load16(kRcx, {kRam, 0, kRax});
-  return load_at_rcx(kNoReg);
+  as_.load16(kTemp1, {kRam, 0, kTemp0});
+  return load_at_temp(kNoReg);
 }
 
 Translator::Operand Translator::find_indirect_y(u32 pointer) {
@@ -241,11 +242,11 @@ Translator::Operand Translator::find_indirect_y(u32 pointer) {
     return {Operand::kForInterpreter};
   }
   const Mem at{kRam, i32(pointer & 0x7F)};
-  as_.load16(kRcx, at);
-  const Operand found = load_at_rcx(kY);
-  as_.load8(kRax, at);
-  as_.alu(kAdd, kRax, kY);
-  as_.alu(kAdd, kTime, {kTable, i32(offsetof(CodeTable, crossing)), kRax, 2});
+  as_.load16(kTemp1, at);
+  const Operand found = load_at_temp(kY);
+  as_.load8(kTemp0, at);
+  as_.alu(kAdd, kTemp0, kY);
+  as_.alu(kAdd, kTime, {kTable, i32(offsetof(CodeTable, crossing)), kTemp0, 2});
   stretch_cycles_ += 1;
   return found;
 }
@@ -258,16 +259,16 @@ Translator::Operand Translator::find_in_ram(u32 pc, const Opcode& op) {
       if (low & 0x80) return {Operand::kMemory, 0, kNoReg, {kRam, i32(low & 0x7F)}};
       return {Operand::kForInterpreter};
     case Mode::kZeroPageX: {
-      as_.lea(kRax, {kX, i32(low) - 0x80});
-      as_.alu(kCmp, kRax, 0x7F);
+      as_.lea(kTemp0, {kX, i32(low) - 0x80});
+      as_.alu(kCmp, kTemp0, 0x7F);
       const size_t elsewhere = as_.jump_later(kIfAbove);
       const size_t before = leave();
       set_aside(elsewhere, [this, before] {
-        as_.test8(kRax, kRax);
+        as_.test8(kTemp0);
         leave_if(kIfSign, before);
-        as_.alu(kAndd, kRax, 0x7F);
+        as_.alu(kAndd, kTemp0, 0x7F);
       });
-      return {Operand::kMemory, 0, kNoReg, {kRam, 0, kRax}};
+      return {Operand::kMemory, 0, kNoReg, {kRam, 0, kTemp0}};
     }
     case Mode::kAbsolute:
       if ((operand_word(pc) & 0x1280) == 0x80) {

@@ -1,9 +1,7 @@
 // jit/translation.cpp: tables of code, and how code is entered and left.
 #include "jit/translation.hpp"
 
-#include <algorithm>
 #include <cstddef>
-#include <iterator>
 
 #include "jit/translation_lock.hpp"
 #include "jit/translator.hpp"
@@ -29,11 +27,6 @@ constexpr Home kWideHomes[] = {
     {kImage, offsetof(Context, image)},
     {kTable, offsetof(Context, table)},
 };
-constexpr Reg kSaved[] = {kRbx, kRbp, kR12, kR13, kR14, kR15};
-
-bool is_lost_in_calls(Reg r) {
-  return std::find(std::begin(kSaved), std::end(kSaved), r) == std::end(kSaved);
-}
 
 }  // namespace
 
@@ -49,42 +42,33 @@ std::unique_ptr<Translation> Translation::make(const Cart& cart, size_t bytes) {
 
 size_t Translation::code_bytes() const { return memory_->used(); }
 
-// What code needs around it: the way in; the way out, with pc in ecx; and accesses to devices, with
-// the time in eax, and address and open_bus or value in ecx.
+// What code needs around it: the way in; the way out, with pc in kTemp1; and accesses to devices,
+// with the time in kTemp0, and address and open_bus or value in kTemp1.
 bool Translation::make_entry() {
   Assembler as(memory_->next());
   const auto at = [](size_t offset) { return Mem{kContext, i32(offset)}; };
   enter_ = as.here();
-  for (const Reg r : kSaved) as.push(r);
-  as.alu64(kSub, kRsp, 8);  // calls want it aligned
-  as.move64(kContext, kRdi);
-  as.move64(kRax, kRsi);
+  as.enter();
   for (const Home& h : kHomes) as.load(h.reg, at(h.offset));
   for (const Home& h : kWideHomes) as.load64(h.reg, at(h.offset));
-  as.jump(kRax);
+  as.jump(kTemp0);
 
   unknown_ = as.here();
-  as.move(kRax, kRax);  // only so that the two differ
+  as.move(kTemp0, kTemp0);  // only so that the two differ
   interpret_ = as.here();
   for (const Home& h : kHomes) as.store(at(h.offset), h.reg);
-  as.store(at(offsetof(Context, pc)), kRcx);
+  as.store(at(offsetof(Context, pc)), kTemp1);
   as.store64(at(offsetof(Context, next)), kLog);
-  as.alu64(kAdd, kRsp, 8);
-  for (size_t i = std::size(kSaved); i-- > 0;) as.pop(kSaved[i]);
-  as.ret();
+  as.leave();
 
   const auto make_access = [&](size_t function) {
     const u64 here = as.here();
-    as.store(at(offsetof(Context, time)), kRax);
+    as.store(at(offsetof(Context, time)), kTemp0);
     for (const Home& h : kHomes) {
       if (is_lost_in_calls(h.reg)) as.store(at(h.offset), h.reg);
     }
     as.store64(at(offsetof(Context, next)), kLog);
-    as.move64(kRdi, kContext);
-    as.move(kRsi, kRcx);
-    as.alu64(kSub, kRsp, 8);
-    as.call(at(function));
-    as.alu64(kAdd, kRsp, 8);
+    as.call_function(at(function));
     for (const Home& h : kHomes) {
       if (is_lost_in_calls(h.reg)) as.load(h.reg, at(h.offset));
     }
@@ -121,7 +105,7 @@ void Translation::translate(u32 piece_bytes, u32 pc) {
                         {unknown_, interpret_, read_, write_}, code_at);
   translator.translate(pc);
   const std::vector<u8>& code = translator.code();
-  if (!code.empty() && !memory_->add(code.data(), code.size())) {
+  if (!code.empty() && !(translator.is_valid() && memory_->add(code.data(), code.size()))) {
     is_full_ = true;
     return;
   }

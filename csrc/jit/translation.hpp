@@ -94,9 +94,8 @@ class Translation {
   }
   // Runs until the interpreter is needed.
   void run(Context& context, u64 code) const {
-    using Enter = void (*)(Context*, u64 code);
     // NOLINTNEXTLINE(performance-no-int-to-ptr): the address of code that was written as bytes
-    reinterpret_cast<Enter>(enter_)(&context, code);
+    CULE_RUN_CODE(enter_, &context, code);
   }
 
   size_t code_bytes() const;

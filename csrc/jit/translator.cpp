@@ -274,7 +274,7 @@ void Translator::emit_leaves() {
     if (leave.jumps.empty()) continue;
     for (const size_t jump : leave.jumps) as_.patch_here(jump);
     flush(leave.pending);
-    as_.set(kRcx, leave.pc);
+    as_.set(kTemp1, leave.pc);
     as_.jump(entries_.interpret);
   }
 }
@@ -317,7 +317,7 @@ void Translator::join() {
         as_.alu(kCmp, kTime, in_context(offsetof(Context, quiet_end)));
         as_.jump(kIfBelow, address_of(e.pc));
       }
-      as_.set(kRcx, e.pc);
+      as_.set(kTemp1, e.pc);
       as_.jump(entries_.interpret);
     }
     as_.patch(e.at, target);

@@ -14,17 +14,11 @@
 
 #include "cart/cartridge.hpp"
 #include "cpu/opcodes.hpp"
+#include "jit/assembler.hpp"
 #include "jit/translation.hpp"
-#include "jit/x86.hpp"
 #include "tia/registers.hpp"
 
 namespace cule::jit {
-
-// Who lives where while translated code runs. rax and rcx are scratch. Instructions with the first
-// eight registers alone are a byte shorter.
-constexpr Reg kA = kRbx, kX = kRdx, kY = kR8, kSp = kR11, kNz = kR9, kCarry = kR10, kTime = kRbp,
-              kInstructions = kR15, kLog = kRdi, kRam = kRsi, kImage = kR12, kContext = kR13,
-              kTable = kR14;
 
 inline Mem in_context(size_t offset) { return {kContext, i32(offset)}; }
 
@@ -54,6 +48,7 @@ class Translator {
 
   void translate(u32 pc);
   const std::vector<u8>& code() const { return as_.bytes(); }
+  bool is_valid() const { return as_.is_valid(); }
   // Addresses by place; `interpret` where there is nothing to translate.
   struct Block {
     u64 address;
@@ -103,12 +98,12 @@ class Translator {
   enum class Outcome { kGoesOn, kEnds, kCannot };
 
   // The operand of an instruction, once its address is known. For kZeroPage the address less 0x80,
-  // of which the lowest 8 bits count, is in rax.
+  // of which the lowest 8 bits count, is in kTemp0.
   struct Operand {
     enum Kind { kConstant, kRegister, kMemory, kTia, kDevice, kZeroPage, kForInterpreter } kind;
     u32 value = 0;  // constant, register of the TIA, or address of a device
     Reg reg = kNoReg;
-    Mem mem{kRax};
+    Mem mem{kTemp0};
   };
 
   u64 address_of(u32 pc) const {
@@ -195,7 +190,7 @@ class Translator {
   void load_carry(Condition c);
   void shift(Function function, Reg reg);
   void write_tia(u32 reg, Reg value);
-  void write_at_rax(Reg value);
+  void write_at_temp(Reg value);
   void write_tia_at(Reg address, Reg value, size_t before, const Pending& now);
   void wait_for_line();
 
@@ -207,10 +202,10 @@ class Translator {
   Operand find_indirect_x(u32 base);
   Operand find_indirect_y(u32 pointer);
   Operand find_in_ram(u32 pc, const Opcode& op);
-  Operand load_at_rcx(Reg index);
+  Operand load_at_temp(Reg index);
   Operand find_in_slice(u32 o, Reg index);
   Operand find_paddle(u32 base, u32 open_bus, Reg index);
-  void read_zero_page_at_rcx(u32 open_bus, Reg to, const Pending& now);
+  void read_zero_page_at_temp(u32 open_bus, Reg to, const Pending& now);
   void mark_beam(Pending& p);
   void read_paddle(u32 open_bus);
   void call_device(u64 access, const Pending& now);
@@ -243,7 +238,7 @@ class Translator {
   Pending before_;
   u32 pc_ = 0;
   u32 next_ = kNowhere;     // where the code continues behind a jump
-  Reg into_ = kRax;         // preferred for an operand
+  Reg into_ = kTemp0;       // preferred for an operand
   u32 nz_flags_ = 0;        // Assembler::flags() while those of the host show nz;
   u32 carry_flags_ = 0;     // and the carry,
   bool is_borrow_ = false;  // or its complement

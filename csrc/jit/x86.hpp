@@ -7,52 +7,27 @@
 #include <cstring>
 #include <vector>
 
-#include "base/int.hpp"
+#include "jit/host_code.hpp"
 
-namespace cule::jit {
+namespace cule::jit::x86 {
 
-enum Reg : u8 {
-  kRax,
-  kRcx,
-  kRdx,
-  kRbx,
-  kRsp,
-  kRbp,
-  kRsi,
-  kRdi,
-  kR8,
-  kR9,
-  kR10,
-  kR11,
-  kR12,
-  kR13,
-  kR14,
-  kR15,
-  kNoReg,
-};
+constexpr Reg kRax{0}, kRcx{1}, kRdx{2}, kRbx{3}, kRsp{4}, kRbp{5}, kRsi{6}, kRdi{7}, kR8{8},
+    kR9{9}, kR10{10}, kR11{11}, kR12{12}, kR13{13}, kR14{14}, kR15{15};
 
-// Numbers of the arithmetic group; of the shift group; of the condition codes.
-enum Alu : u8 { kAdd, kOrr, kAdcc, kSbb, kAndd, kSub, kXor, kCmp };
-enum Shift : u8 { kRcr = 3, kShl = 4, kShr = 5 };
-enum Condition : u8 {
-  kIfOverflow,
-  kIfBelow = 2,
-  kIfNotBelow,
-  kIfZero,
-  kIfNotZero,
-  kIfNotAbove,
-  kIfAbove,
-  kIfSign,
-  kIfNotSign
-};
+// Who lives where while translated code runs; the first two are scratch. Instructions with the
+// first eight registers alone are a byte shorter.
+constexpr Reg kTemp0 = kRax, kTemp1 = kRcx, kA = kRbx, kX = kRdx, kY = kR8, kSp = kR11, kNz = kR9,
+              kCarry = kR10, kTime = kRbp, kInstructions = kR15, kLog = kRdi, kRam = kRsi,
+              kImage = kR12, kContext = kR13, kTable = kR14;
 
-// base + scale * index + displacement
-struct Mem {
-  Reg base;
-  i32 displacement = 0;
-  Reg index = kNoReg;
-  u8 scale_bits = 0;
-};
+constexpr Reg kSaved[] = {kRbx, kRbp, kR12, kR13, kR14, kR15};
+
+constexpr bool is_lost_in_calls(Reg r) {
+  for (const Reg saved : kSaved) {
+    if (r == saved) return false;
+  }
+  return true;
+}
 
 class Assembler {
  public:
@@ -65,6 +40,10 @@ class Assembler {
   void rewind(size_t size) { bytes_.resize(size); }
   // Another number whenever an instruction may have changed the flags, or a label is here.
   u32 flags() const { return flags_; }
+  // Whether the last 8-bit instruction set zero and sign as its result has them.
+  bool shows_nz() const { return shows_nz_; }
+  // Whether all jumps reach their targets.
+  bool is_valid() const { return true; }
 
   // --- moves ---
   void move(Reg to, Reg from) { reg_reg(0x8B, to, from); }
@@ -103,16 +82,16 @@ class Assembler {
   void alu(Alu op, Reg to, Mem from) { flags_ += 1, reg_mem(u8(op * 8 + 3), to, from); }
   void alu(Alu op, Reg to, u32 value) { immediate(op, to, value, 0); }
   void alu64(Alu op, Reg to, u32 value) { immediate(op, to, value, kWide); }
-  void alu(Alu op, Mem to, u32 value) {
+  void compare(Mem with, u32 value) {
     const bool is_short = fits_byte(i32(value));
     flags_ += 1;
-    reg_mem(is_short ? 0x83 : 0x81, Reg(op), to);
+    reg_mem(is_short ? 0x83 : 0x81, Reg(kCmp), with);
     is_short ? byte(value) : word(value);
   }
-  void alu8(Alu op, Reg to, Reg from) { flags_ += 1, reg_reg(u8(op * 8 + 2), to, from, kByte); }
-  void alu8(Alu op, Reg to, Mem from) { flags_ += 1, reg_mem(u8(op * 8 + 2), to, from, kByte); }
+  void alu8(Alu op, Reg to, Reg from) { show_nz(), reg_reg(u8(op * 8 + 2), to, from, kByte); }
+  void alu8(Alu op, Reg to, Mem from) { show_nz(), reg_mem(u8(op * 8 + 2), to, from, kByte); }
   void alu8(Alu op, Reg to, u32 value) {
-    flags_ += 1;
+    show_nz();
     reg_reg(0x80, Reg(op), to, kByte);
     byte(value);
   }
@@ -126,9 +105,13 @@ class Assembler {
     reg_reg(0xC1, Reg(op), to, kWide);
     byte(count);
   }
-  void shift8_by_one(Shift op, Reg to) { flags_ += 1, reg_reg(0xD0, Reg(op), to, kByte); }
-  void increment8(Reg to) { flags_ += 1, reg_reg(0xFE, kRax, to, kByte); }
-  void decrement8(Reg to) { flags_ += 1, reg_reg(0xFE, Reg(1), to, kByte); }
+  void shift8_by_one(Shift op, Reg to) {
+    show_nz();
+    shows_nz_ = op != kRcr;
+    reg_reg(0xD0, Reg(op), to, kByte);
+  }
+  void increment8(Reg to) { show_nz(), reg_reg(0xFE, kRax, to, kByte); }
+  void decrement8(Reg to) { show_nz(), reg_reg(0xFE, Reg(1), to, kByte); }
   void multiply(Reg to, Reg from, u32 value) {
     flags_ += 1;
     reg_reg(0x69, to, from);
@@ -139,7 +122,7 @@ class Assembler {
     reg_reg(0x69, to, from, kWide);
     word(value);
   }
-  void test8(Reg a, Reg b) { flags_ += 1, reg_reg(0x84, b, a, kByte); }
+  void test8(Reg a) { flags_ += 1, reg_reg(0x84, a, a, kByte); }
   void test8(Reg a, u32 value) {
     flags_ += 1;
     reg_reg(0xF6, kRax, a, kByte);
@@ -153,7 +136,7 @@ class Assembler {
   void set_carry() { flags_ += 1, byte(0xF9); }
   void clear_carry() { flags_ += 1, byte(0xF8); }
   void complement_carry() { flags_ += 1, byte(0xF5); }
-  void carry_from_bit0(Reg from) {  // BT
+  void carry_from(Reg from) {  // which is 0 or 1; BT
     flags_ += 1;
     reg_reg(0xBA, Reg(4), from, kEscape);
     byte(0);
@@ -162,13 +145,18 @@ class Assembler {
   void set_if(Condition c, Mem to) { reg_mem(u8(0x90 | c), kRax, to, kEscape); }
 
   // --- control ---
-  void push(Reg r) {
-    rex(0, kRax, kNoReg, r);
-    byte(0x50 | (r & 7));
+  // Begins a function of two arguments, which come into kContext and kTemp0.
+  void enter() {
+    for (const Reg r : kSaved) push(r);
+    align();
+    move64(kContext, kRdi);
+    move64(kTemp0, kRsi);
   }
-  void pop(Reg r) {
-    rex(0, kRax, kNoReg, r);
-    byte(0x58 | (r & 7));
+  // Returns from such a function.
+  void leave() {
+    alu64(kAdd, kRsp, 8);
+    for (size_t i = sizeof kSaved; i-- > 0;) pop(kSaved[i]);
+    ret();
   }
   void ret() { byte(0xC3); }
   void jump(Reg to) { reg_reg(0xFF, Reg(4), to); }
@@ -182,7 +170,15 @@ class Assembler {
     byte(0xE8);
     word(u32(to - (here() + 4)));
   }
-  void call(Mem to) { flags_ += 1, reg_mem(0xFF, Reg(2), to); }
+  // A function of kContext and kTemp1, from code that has been called; the result is in kTemp0.
+  void call_function(Mem function) {
+    move64(kRdi, kContext);
+    move(kRsi, kTemp1);
+    align();
+    flags_ += 1;
+    reg_mem(0xFF, Reg(2), function);
+    alu64(kAdd, kRsp, 8);
+  }
   void jump(Condition c, u64 to) { patch(jump_later(c), to); }
   // A jump whose target is not known yet; returns the place for patch().
   size_t jump_later() {
@@ -201,10 +197,22 @@ class Assembler {
     std::memcpy(&bytes_[at], &offset, sizeof offset);
   }
   void patch_here(size_t at) { flags_ += 1, patch(at, here()); }
+  // Where the jump has kept the flags, and nothing else leads here.
+  void patch_here(size_t at, u32 flags) { flags_ = flags, patch(at, here()); }
 
  private:
   static constexpr u32 kWide = 1, kByte = 2, kEscape = 4;
 
+  void show_nz() { flags_ += 1, shows_nz_ = true; }
+  void push(Reg r) {
+    rex(0, kRax, kNoReg, r);
+    byte(0x50 | (r & 7));
+  }
+  void pop(Reg r) {
+    rex(0, kRax, kNoReg, r);
+    byte(0x58 | (r & 7));
+  }
+  void align() { alu64(kSub, kRsp, 8); }  // calls want it
   static bool fits_byte(i32 v) { return v >= -128 && v <= 127; }
   void byte(u32 b) { bytes_.push_back(u8(b)); }
   void word(u32 w) {
@@ -250,6 +258,7 @@ class Assembler {
   u64 address_;
   std::vector<u8> bytes_;
   u32 flags_ = 1;
+  bool shows_nz_ = true;
 };
 
-}  // namespace cule::jit
+}  // namespace cule::jit::x86

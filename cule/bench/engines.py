@@ -325,7 +325,7 @@ _VARIANT = re.compile(
 
 
 class Variant(NamedTuple):
-    """What an engine's name asks for after its first @."""
+    """Requests in an engine's name, after its first @."""
 
     geometry: tuple[int, int] | None = None  # environments per warp and warps per block
     low_memory: bool = False  # the environment's option

@@ -196,7 +196,7 @@ def describe_host(game: str) -> str:
 def _why_interpreted() -> str:
     if _core.HAS_JIT:
         return "the system does not let memory become executable"
-    return "programs can be compiled on Linux on x86-64 only"
+    return "programs can be compiled on Linux on x86-64 and AArch64 only"
 
 
 def plan_batch(options: EnvOptions) -> BatchPlan:

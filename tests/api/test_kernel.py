@@ -16,7 +16,7 @@ from cule.envs.errors import SettingError
 from tests.support.runs import draw_actions
 
 KERNELS = ("auto", "interpreter", "compiled")
-CAN_COMPILE = sys.platform == "linux" and platform.machine() == "x86_64"
+CAN_COMPILE = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
 pytestmark = pytest.mark.ale
 
@@ -36,7 +36,7 @@ def assert_same(kernels: dict[str, list[np.ndarray]]) -> None:
         assert all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-@pytest.mark.skipif(not CAN_COMPILE, reason="programs are compiled on Linux on x86-64 only")
+@pytest.mark.skipif(not CAN_COMPILE, reason="programs are compiled on Linux only")
 class TestOnACpu:
     def test_results_do_not_differ(self) -> None:
         played = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
 import random
 import re
 import shutil
@@ -21,9 +22,10 @@ import pytest
 import cule
 from cule.cli import main
 from cule.envs.options import EnvOptions
-from cule.games import resolve
+from cule.games import list_games, resolve
 from tests.support.api import rom_path
 from tests.support.c_library import (
+    ARM64,
     EXAMPLE,
     SANITIZERS,
     compile_example,
@@ -176,6 +178,23 @@ def with_other_words(rules: bytes, rng: random.Random) -> bytes:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         h = (h ^ h >> shift) * factor & most
     return rules[:16] + h.to_bytes(8, "little") + rules[24:HEADER_BYTES] + data
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="this processor is simulated")
+def test_machine_code_of_arm64(tmp_path: Path) -> None:
+    """Games of all kinds of cartridges, in code for AArch64 that a simulator executes."""
+    program = compile_example("gcc", install_library("simulated"), tmp_path)
+    for game in (*GAMES, "pitfall2", "robotank"):
+        assert run(program, *arguments(game, tmp_path)) == expected_line(game)
+
+
+@pytest.mark.slow
+def test_all_games_on_arm64(tmp_path: Path) -> None:
+    """A library for AArch64 under QEMU."""
+    qemu = [tool("qemu-aarch64"), "-L", "/usr/aarch64-linux-gnu"]
+    program = compile_example(f"{ARM64}gcc", install_library("arm64"), tmp_path)
+    for game in list_games():
+        assert run(*qemu, program, *arguments(game, tmp_path)) == expected_line(game), game
 
 
 def test_the_example_with_ctypes(installed: Path, tmp_path: Path) -> None:

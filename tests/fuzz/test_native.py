@@ -74,6 +74,14 @@ def test_corpus(builder: Builder, target: str, tmp_path: Path) -> None:
     assert done.returncode != 0
 
 
+@pytest.mark.long
+def test_corpus_for_arm64(compiler: str, tmp_path: Path) -> None:
+    """Random programs in code for AArch64, which a simulator executes."""
+    flags = ["-O0", "-DCULE_ARM64", "-include", str(FOLDER / "arm64_cpu.hpp")]
+    program = Builder(tmp_path / "program", [compiler], flags).build("translation", "run_files")
+    run(program, *map(str, write_corpus("translation", tmp_path / "corpus", size=3)))
+
+
 @pytest.mark.parametrize(
     "words",
     [

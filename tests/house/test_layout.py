@@ -22,7 +22,15 @@ CORE = ("base", "cart", "cpu", "riot", "tia", "console", "game", "obs", "env", "
 CONDITIONS = {
     *(
         f"#if defined(CULE_{what})"
-        for what in ("AVX2", "HAS_AFFINITY", "HAS_JIT", "HAS_LARGE_PAGES", "HAS_REDUCE", "SSE2")
+        for what in (
+            "ARM64",
+            "AVX2",
+            "HAS_AFFINITY",
+            "HAS_JIT",
+            "HAS_LARGE_PAGES",
+            "HAS_REDUCE",
+            "SSE2",
+        )
     ),
     *("#else", "#endif"),
 }

@@ -30,13 +30,13 @@ from tests.support.random_programs import (
 )
 from tests.support.runs import draw_actions, make
 
-HAS_TRANSLATION = sys.platform == "linux" and platform.machine() == "x86_64"
+HAS_TRANSLATION = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 T = TypeVar("T")
 FRAMES = 120
 STEPS = 60
 
 needs_translation = pytest.mark.skipif(
-    not HAS_TRANSLATION, reason="ROMs are translated on Linux on x86-64 only"
+    not HAS_TRANSLATION, reason="ROMs are translated on Linux only"
 )
 
 

@@ -17,8 +17,16 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "c" / "random_play.c"
 SANITIZERS = "-fsanitize=address,bounds,shift,signed-integer-overflow -fno-sanitize-recover=all"
 STRICT = ("-std=c89", "-pedantic", "-Wall", "-Wextra", "-Werror")
-#: Flags of the builds, not optimised, because compiling takes most of the time.
-KINDS = {"plain": "-O0", "sanitized": f"-O0 -g1 {SANITIZERS}"}
+#: Flags of the builds, not optimised, because compiling takes most of the time. "simulated" makes
+#: AArch64 code, and executes it on this processor; "arm64" is built for AArch64.
+KINDS = {
+    "plain": "-O0",
+    "sanitized": f"-O0 -g1 {SANITIZERS}",
+    "simulated": f"-O1 -DCULE_ARM64 -include {ROOT / 'tests' / 'fuzz' / 'arm64_cpu.hpp'}",
+    "arm64": "-O1",
+}
+#: Prefix of the names of a cross compiler's programs.
+ARM64 = "aarch64-linux-gnu-"
 
 
 def run(*words: str | Path, **variables: str) -> str:
@@ -53,6 +61,11 @@ def install_library(kind: str = "plain") -> Path:
             "CULE_C_LIBRARY": "ON",
             "CULE_LTO": "OFF",
         }
+        if kind == "arm64":
+            settings["CMAKE_SYSTEM_NAME"] = "Linux"
+            settings["CMAKE_SYSTEM_PROCESSOR"] = "aarch64"
+            settings["CMAKE_C_COMPILER"] = tool(f"{ARM64}gcc")
+            settings["CMAKE_CXX_COMPILER"] = tool(f"{ARM64}g++")
         words = [f"-D{key}={value}" for key, value in settings.items()]
         run(tool("cmake"), "-S", ROOT, "-B", folder / "build", "-G", "Ninja", *words)
         run(tool("cmake"), "--build", folder / "build", "--target", "install")

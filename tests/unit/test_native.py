@@ -33,6 +33,7 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
 @pytest.mark.parametrize(
     "name",
     [
+        "arm64_code",  # code for AArch64, executed by a simulator, and the same in C++
         "cache_switching",  # which frame the line cache compares with, and when it rests
         "cache_trial",  # whether the line cache is used where nothing is drawn
         "thread_pool",  # what a task throws ends the loop
