@@ -156,18 +156,9 @@ class SourceWriter {
   bool reads_input(u32 offset) const {
     const Opcode& op = op_at(offset);
     if (!op.loads() || op.stores()) return false;
-    switch (op.mode) {
-      case Mode::kZeroPage:
-      case Mode::kZeroPageX:
-      case Mode::kZeroPageY:
-        return (word_at(offset) >> 8 & 0x88) == 0x08;
-      case Mode::kAbsolute:
-      case Mode::kAbsoluteX:
-      case Mode::kAbsoluteY:
-        return (word_at(offset) >> 8 & 0x1088) == 0x08;
-      default:
-        return false;
-    }
+    const bool is_absolute = op.mode != Mode::kOwn && op.size_bytes() == 3;
+    const u32 operand = word_at(offset) >> 8;
+    return op.in_zero_page() ? (operand & 0x88) == 0x08 : is_absolute && (operand & 0x1088) == 0x08;
   }
   const char* reach_of(u32 offset) const {
     return reads_rom_only(offset) ? "kRom" : reads_input(offset) ? "kInput" : "kAnything";
