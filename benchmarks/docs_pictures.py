@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -23,6 +21,7 @@ from numpy.typing import NDArray
 
 import cule
 from benchmarks.readme_pictures import IMAGES, RESULTS, mosaic
+from benchmarks.report.numbers import read_rows
 from cule.search import branch
 
 #: Games of the mosaic; all have 210 scanlines.
@@ -116,12 +115,6 @@ def draw_self_play() -> None:
     axes[1].set_xlabel("steps of the opponent, millions")
     figure.suptitle("PPO against itself, Pong with two players")
     save(figure, "self_play.svg")
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file."""
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def draw_search() -> None:

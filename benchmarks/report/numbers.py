@@ -73,7 +73,8 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def _rows(path: Path) -> Rows:
+def read_rows(path: Path) -> Rows:
+    """The rows of a CSV file, without its comments."""
     with path.open(newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
@@ -93,7 +94,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _exactness(results: Path) -> dict[str, str]:
-    long, modes = (_rows(results / f"{name}_parity.csv") for name in ("long", "modes"))
+    long, modes = (read_rows(results / f"{name}_parity.csv") for name in ("long", "modes"))
     interpreter, compiled = (
         [batch for batch in _json(results / GPU_BEFORE / name)["batches"] if batch["steps"]]
         for name in ("equal-all-interpreter.json", "equal-all-compiled.json")
@@ -284,7 +285,7 @@ def _lanes(results: Path) -> dict[str, str]:
 
 
 def _jaxtari(results: Path) -> dict[str, str]:
-    published = {row["game"]: row for row in _rows(results / "jaxtari_throughput.csv")}
+    published = {row["game"]: row for row in read_rows(results / "jaxtari_throughput.csv")}
     ratios: dict[int, dict[str, float]] = {}
     for cell in _json(results / GPU / "jaxtari-constant.json")["cells"]:
         size, game = cell["num_envs"], cell["game"]
@@ -316,7 +317,7 @@ def _learning(results: Path) -> dict[str, str]:
     lines = []
     for learner, game, pattern in RUNS:
         runs = [
-            _rows(folder / "evaluations.csv")
+            read_rows(folder / "evaluations.csv")
             for folder in sorted(results.glob(pattern))
             if (folder / "evaluations.csv").is_file()
         ]
@@ -328,7 +329,7 @@ def _learning(results: Path) -> dict[str, str]:
         counts = (len(runs), _median_frames(last), f"{minutes:.1f}", f"{score:,.1f}", reached)
         lines.append((learner, game, *counts))
     objects = [
-        _solved_at(_rows(folder / "evaluations.csv"))
+        _solved_at(read_rows(folder / "evaluations.csv"))
         for folder in results.glob("pong-ppo-objects-seed-*")
     ]
     first = min(float(row["train_s"]) for row in objects if row is not None)
@@ -344,9 +345,9 @@ def _learning(results: Path) -> dict[str, str]:
 def _gpu_learning(results: Path) -> dict[str, str]:
     runs, rates = [], []
     for name in ("pong", "pong-1"):
-        rows = _rows(results / GPU / f"{name}-evaluations.csv")
+        rows = read_rows(results / GPU / f"{name}-evaluations.csv")
         runs.append(rows)
-        rates.append(float(_rows(results / GPU / f"{name}-progress.csv")[-1]["frames_per_s"]))
+        rates.append(float(read_rows(results / GPU / f"{name}-progress.csv")[-1]["frames_per_s"]))
     texts = [
         f"a score of {float(row['mean']):.1f} after {float(row['train_s']):.1f} seconds"
         for rows in runs
@@ -368,7 +369,7 @@ def _objects_and_pixels(results: Path) -> dict[str, str]:
     rows, ahead, minutes = [], [], []
     for game in games:
         runs = [
-            _rows(folder / f"{game}-{preset}" / "evaluations.csv")[-1]
+            read_rows(folder / f"{game}-{preset}" / "evaluations.csv")[-1]
             for preset in ("ppo-objects", "ppo-cpu")
         ]
         minutes += [float(run["train_s"]) / 60 for run in runs]
@@ -393,7 +394,7 @@ def _objects_and_pixels(results: Path) -> dict[str, str]:
 
 def _self_play(results: Path) -> dict[str, str]:
     """Matches of the last policy of self-play with earlier ones."""
-    matches = _rows(results / "pong-self-play" / "matches.csv")
+    matches = read_rows(results / "pong-self-play" / "matches.csv")
 
     def percent(row: dict[str, str]) -> str:
         low, high = (100 * float(row[f"win_rate_{end}"]) for end in ("low", "high"))
@@ -467,7 +468,7 @@ def _search(results: Path) -> dict[str, str]:
     """How far Go-Explore came."""
     found: dict[str, str] = {}
     for cells in ("ram", "frames"):
-        last = _rows(results / f"go_explore_{cells}.csv")[-1]
+        last = read_rows(results / f"go_explore_{cells}.csv")[-1]
         found |= {
             f"search_{cells}_frames": f"{int(last['frames']) / 1e6:.1f}",
             f"search_{cells}_rooms": last["rooms"],
