@@ -65,7 +65,15 @@ if TYPE_CHECKING:
 
 __version__ = version("cule")
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "envs": (
+            *("ALEInterface", "ALEState", "AtariEnv", "LoggerMode", "MultiAgentOptions"),
+            *("MultiAgentVectorEnv", "pack_states", "unpack_states"),
+        )
+    },
+)
 
 __all__ = [
     "ALEInterface",

@@ -1,8 +1,8 @@
 """Imports that wait until they are needed, that may fail, or that are refused.
 
 The modules of a package are imported when their names are first used (PEP 562). A package so stays
-cheap to import, while ``from cule.replay import UniformReplay`` works as ever. The names are those
-that the package imports under ``if TYPE_CHECKING:``, where type checkers find them, too.
+cheap to import, while ``from cule.replay import UniformReplay`` works as ever. Type checkers read
+the same names under ``if TYPE_CHECKING:``.
 
 This module is imported first. It refuses a folder of sources without the native module, and a
 subinterpreter, where the native module would wait for ever.
@@ -10,12 +10,10 @@ subinterpreter, where the native module would wait for ever.
 
 from __future__ import annotations
 
-import ast
-import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -59,30 +57,23 @@ def needs(package: str) -> Iterator[None]:
 
 
 def lazy_names(
-    package: str, source: str
+    package: str, modules: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Make the ``__getattr__`` and the ``__dir__`` of a package.
 
     Args:
         package: Name of the package.
-        source: Its file, which imports the names under ``if TYPE_CHECKING:``.
+        modules: Modules of the package, and the names that each defines for users.
     """
-
-    @functools.cache
-    def homes() -> dict[str, str]:
-        """The module that each name is imported from."""
-        body = ast.parse(Path(source).read_text("utf-8")).body
-        typed = [item for node in body if isinstance(node, ast.If) for item in node.body]
-        imports = [item for item in typed if isinstance(item, ast.ImportFrom)]
-        return {alias.name: str(item.module) for item in imports for alias in item.names}
+    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
     def load(name: str) -> object:
-        if name not in homes():
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needs("cule[train]"):
-            module = importlib.import_module(homes()[name])
+            module = importlib.import_module(homes[name])
         value: object = getattr(module, name)
         setattr(sys.modules[package], name, value)  # the next use does not come here
         return value
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *homes()})
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes})

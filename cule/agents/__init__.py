@@ -48,7 +48,27 @@ if TYPE_CHECKING:
     from cule.agents.vtrace import VTrace, VTraceConfig
     from cule.agents.vtrace_lstm import RecurrentVTrace, RecurrentVTraceConfig
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "a2c": ("A2C", "A2CConfig"),
+        "apex": ("ApexConfig", "ApexDQN"),
+        "apex_dpg": ("ApexDPG", "ApexDPGConfig"),
+        "dqn": ("DQN", "DQNConfig", "IQN", "IQNConfig", "Rainbow", "RainbowConfig"),
+        "parts.config": ("AgentConfig",),
+        "parts.learner": ("Learner", "Progress"),
+        "ppo": ("PPO", "PPOConfig"),
+        "ppo_lstm": ("RecurrentPPO", "RecurrentPPOConfig"),
+        "ppo_rnd": ("RNDPPO", "RNDPPOConfig"),
+        "pqn": ("PQN", "PQNConfig"),
+        "run.evaluation": ("Evaluation", "evaluate"),
+        "run.presets": ("AGENTS", "PRESETS", "load"),
+        "run.run": ("Run", "RunOptions", "start_run"),
+        "self_play": ("Opponent", "RandomOpponent", "SelfPlayEnv"),
+        "vtrace": ("VTrace", "VTraceConfig"),
+        "vtrace_lstm": ("RecurrentVTrace", "RecurrentVTraceConfig"),
+    },
+)
 
 __all__ = [
     "A2C",

@@ -65,7 +65,18 @@ if TYPE_CHECKING:
     )
     from cule.algos.quantiles import quantile_huber_loss
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "categorical": ("atoms", "categorical_loss", "expected_values", "project_distribution"),
+        "continuous": (
+            *("action_gradient_loss", "clip_to_disc", "disc_from_polar", "disc_from_raw"),
+            *("gaussian_entropy", "gaussian_log_prob", "noise_log_prob", "polar_from_disc"),
+            *("polar_from_raw", "random_disc_actions"),
+        ),
+        "quantiles": ("quantile_huber_loss",),
+    },
+)
 
 __all__ = [
     "action_gradient_loss",

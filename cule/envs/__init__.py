@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from cule.envs.multi_agent import MultiAgentOptions, MultiAgentVectorEnv
     from cule.envs.packing import pack_states, unpack_states
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ale_interface": ("ALEInterface", "LoggerMode"),
+        "ale_state": ("ALEState",),
+        "gym_env": ("AtariEnv",),
+        "multi_agent": ("MultiAgentOptions", "MultiAgentVectorEnv"),
+        "packing": ("pack_states", "unpack_states"),
+    },
+)
 
 __all__ = [
     "ALEInterface",

@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from cule.nets.quantiles import ImplicitQuantileNetwork
     from cule.nets.recurrent import RecurrentActorCritic, Sequences
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "continuous": ("DeterministicActorCritic", "GaussianActorCritic"),
+        "noisy": ("NoisyLinear", "sample_noise"),
+        "normalized": ("NormalizedQNetwork",),
+        "novelty": ("CuriousActorCritic", "Novelty"),
+        "objects": ("name_rows",),
+        "quantiles": ("ImplicitQuantileNetwork",),
+        "recurrent": ("RecurrentActorCritic", "Sequences"),
+    },
+)
 
 __all__ = [
     "INITIALIZATIONS",

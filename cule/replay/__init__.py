@@ -47,7 +47,16 @@ if TYPE_CHECKING:
     from cule.replay.shared_memory import SharedHandle
     from cule.replay.uniform import UniformReplay
 
-__getattr__, __dir__ = lazy_names(__name__, __file__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "prioritized": ("PrioritizedReplay",),
+        "replay_writer": ("ReplayWriter",),
+        "shared": ("SharedPrioritizedReplay", "WriterStatus"),
+        "shared_memory": ("SharedHandle",),
+        "uniform": ("UniformReplay",),
+    },
+)
 
 __all__ = [
     "Batch",
