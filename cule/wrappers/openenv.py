@@ -233,7 +233,8 @@ def serving(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
     """
     if not host:
         raise InvalidArgumentError(
-            f"host is {host!r}; it must be a name or address, such as 127.0.0.1, or 0.0.0.0 for all"
+            f"host is {shown(host)}; it must be a name or address, such as 127.0.0.1, or 0.0.0.0 "
+            "for all"
         )
     try:
         is_ipv6 = ":" in host
