@@ -9,6 +9,9 @@
 //                compiler decides for itself
 // CULE_PLAIN     may be defined from outside: x86-64 is compiled for as other machines are
 // CULE_AVX2      defined where the host can be asked for AVX2; marks a function compiled for it
+// CULE_NEON      defined where the host has NEON
+// CULE_VECTOR    defined with either; marks a function that uses it
+// CULE_HAS_VECTORS()  whether this machine has them
 // CULE_SSE2      defined where the host has SSE2 without being asked
 // CULE_HAS_JIT   defined where machine code can be made and run (csrc/jit)
 // CULE_ARM64     defined where it is that of AArch64
@@ -66,10 +69,20 @@
 #endif
 #if defined(__x86_64__) && !defined(CULE_PLAIN)
 #define CULE_AVX2 __attribute__((target("avx2")))
+#define CULE_VECTOR CULE_AVX2
+#define CULE_HAS_VECTORS() (__builtin_cpu_supports("avx2") != 0)
 #define CULE_SSE2
 #endif
 #if defined(__aarch64__)
 #define CULE_ARM64
+#if !defined(CULE_PLAIN)
+#define CULE_NEON
+#define CULE_VECTOR
+#define CULE_HAS_VECTORS() true
+#endif
+#endif
+#if !defined(CULE_VECTOR)
+#define CULE_HAS_VECTORS() false
 #endif
 #if defined(__linux__) && !defined(CULE_PLAIN) && (defined(__x86_64__) || defined(__aarch64__))
 #define CULE_HAS_JIT

@@ -86,7 +86,7 @@ inline bool finish_row_avx2(const ResizePlan& plan, const u16* sums, RowWork& wo
 }
 
 // One target row, as PlainRows.
-struct Avx2Rows {
+struct VectorRows {
   static void sum(const u8* line, i32 row_bytes, const u16* weights, i32 taps, u16* sums_out) {
     switch (taps) {
       case 2:

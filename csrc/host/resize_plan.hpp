@@ -2,7 +2,7 @@
 //
 // On top of the taps of obs/resize.hpp: when a byte is doubtful, and the column taps in two other
 // forms: padded to one number of taps a column, and as shuffles of eight column sums at a time for
-// AVX2.
+// AVX2 and NEON.
 #pragma once
 
 #include <cstring>
@@ -36,7 +36,7 @@ struct ResizePlan {
   float scale = 0;                 // target level of n = 1
   float doubt_limit = 0;           // a level this far from a whole number, or farther, is doubtful
   bool is_whole = false;           // sums fit their types; otherwise the plain resize() does it all
-  bool is_vectorised = false;      // the machine has AVX2, and it can do this shape
+  bool is_vectorised = false;      // the machine has vectors, and they can do this shape
   i32 group_steps = 0;             // shuffle steps a group
   std::vector<ShuffleStep> steps;  // [pairs of groups][2][group_steps], when is_vectorised
   std::vector<u16> column_weight;  // [target columns][max_taps], padded with 0, when not
@@ -138,15 +138,9 @@ inline void make_padded_weights(ResizePlan& plan) {
   }
 }
 
-#if defined(CULE_AVX2)
-inline bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
-#else
-inline bool has_avx2() { return false; }
-#endif
-
 }  // namespace resize_detail
 
-// can_resize() must hold. may_vectorise false leaves AVX2 out, for tests.
+// can_resize() must hold. may_vectorise false leaves vectors out, for tests.
 inline ResizePlan make_resize_plan(i32 source_rows, i32 source_columns, i32 target_rows,
                                    i32 target_columns, i32 channels, bool may_vectorise = true) {
   constexpr i32 kLevels = 255;
@@ -165,7 +159,7 @@ inline ResizePlan make_resize_plan(i32 source_rows, i32 source_columns, i32 targ
   }
   plan.is_whole = plan.source_row_bytes <= kMaxRowBytes && kLevels * rows.unit < 1 << 16 &&
                   kLevels * unit < 1 << 24;
-  plan.is_vectorised = may_vectorise && plan.is_whole && resize_detail::has_avx2() &&
+  plan.is_vectorised = may_vectorise && plan.is_whole && CULE_HAS_VECTORS() &&
                        plan.source_row_bytes % 16 == 0 && kLevels * rows.unit < 1 << 15;
   if (plan.is_vectorised) {
     resize_detail::make_steps(plan);

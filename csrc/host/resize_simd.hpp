@@ -1,5 +1,5 @@
 // host/resize_simd.hpp: the area resize of obs/resize.hpp for the host, in whole numbers and with
-// AVX2.
+// AVX2 or NEON.
 //
 // Equal to the plain resize() byte for byte. Not for the device: .cu files do not include it.
 //
@@ -21,9 +21,6 @@
 #include "host/incremental/row_set.hpp"
 #include "host/resize_plan.hpp"
 #include "obs/resize.hpp"
-#if defined(CULE_AVX2)
-#include "host/resize_avx2.hpp"
-#endif
 
 namespace cule {
 namespace resize_detail {
@@ -115,6 +112,19 @@ struct PlainRows {
   }
 };
 
+}  // namespace resize_detail
+}  // namespace cule
+
+#if defined(CULE_AVX2)
+#include "host/resize_avx2.hpp"
+#endif
+#if defined(CULE_NEON)
+#include "host/resize_neon.hpp"
+#endif
+
+namespace cule {
+namespace resize_detail {
+
 // Decides the doubtful bytes of a row by the float32 sums.
 CULE_NOINLINE inline void settle_doubts(const ResizePlan& plan, const u8* source, i32 row,
                                         const u8* doubts, u8* target_row_out) {
@@ -177,9 +187,9 @@ inline void resize(const ResizePlan& plan, const u8* source, u8* target_out,
   if (plan.resizer.rule == AreaRule::kCopy) {
     std::memcpy(target_out, source,
                 size_t(plan.source_row_bytes) * size_t(plan.resizer.rows.source_size));
-#if defined(CULE_AVX2)
+#if defined(CULE_VECTOR)
   } else if (plan.is_vectorised) {
-    resize_detail::resize_rows<resize_detail::Avx2Rows>(plan, source, before, target_out);
+    resize_detail::resize_rows<resize_detail::VectorRows>(plan, source, before, target_out);
 #endif
   } else if (plan.is_whole) {
     resize_detail::resize_rows<resize_detail::PlainRows>(plan, source, before, target_out);

@@ -1,13 +1,13 @@
 // tia/span.hpp: fills a stretch of one row of pixels from the masks of the objects (NOTES.md 8.2).
 //
 // paint_objects_plain() is the rule; where the host has AVX2, paint_objects() does 32 pixels at a
-// time.
+// time, with NEON 16.
 #pragma once
 
 #include "base/platform.hpp"
 
-#if defined(CULE_AVX2)
-#include <immintrin.h>
+#if defined(CULE_VECTOR)
+#include "tia/pixel_vector.hpp"
 #endif
 
 #include "tia/shapes.hpp"
@@ -87,81 +87,65 @@ CULE_HD inline void paint_objects_plain(const Mask (&objects)[kObjects], ColorOr
   }
 }
 
-#if defined(CULE_AVX2)
+#if defined(CULE_VECTOR)
 
-// Byte i of the result is $FF where bit i of the 32 is set.
-CULE_AVX2 inline __m256i expand_bits_avx2(u32 bits) {
-  const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
-                                          2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
-  const __m256i bit = _mm256_set1_epi64x(i64(0x8040201008040201ULL));
-  const __m256i v =
-      _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(i32(bits)), spread), bit);
-  return _mm256_cmpeq_epi8(v, bit);
-}
-
-// Pixels in a colour where bits are set.
-CULE_AVX2 CULE_INLINE __m256i over_avx2(__m256i pixels, u32 bits, const u8* color) {
-  if (bits == 0) return pixels;
-  return _mm256_blendv_epi8(pixels, _mm256_set1_epi8(char(*color)), expand_bits_avx2(bits));
-}
-
-// 32 bytes from of + 32 - n on are $FF from byte n on; those from of + 64 - n on, up to byte n.
+// The bytes from of + kSize - n on are $FF from byte n on; those from of + 2 kSize - n on, up to
+// byte n.
 struct EdgeBytes {
-  u8 of[96];
+  u8 of[3 * PixelVector::kSize];
 };
 constexpr EdgeBytes make_edge_bytes() {
   EdgeBytes e{};
-  for (u32 i = 32; i < 64; ++i) e.of[i] = 0xFF;
+  for (u32 i = PixelVector::kSize; i < 2 * PixelVector::kSize; ++i) e.of[i] = 0xFF;
   return e;
 }
 inline constexpr EdgeBytes kEdgeBytes = make_edge_bytes();
 
 template <bool in_usual_order>
-CULE_AVX2 void paint_objects_avx2(const Mask* objects, ColorOrder order, const u8* colors, u8* row,
-                                  u32 x0, u32 x1) {
-  const u8* bits = reinterpret_cast<const u8*>(objects) + x0 / 32 * 4;
-  const auto bits_of = [&](Object object) { return load_u32(bits + object * sizeof(Mask)); };
-  u32 x = x0 & ~31u;
+CULE_VECTOR void paint_objects_at_once(const Mask* objects, ColorOrder order, const u8* colors,
+                                       u8* row, u32 x0, u32 x1) {
+  using Bits = PixelVector::Bits;
+  constexpr u32 kSize = PixelVector::kSize;
+  const u8* bits = reinterpret_cast<const u8*>(objects) + x0 / kSize * sizeof(Bits);
+  const auto bits_of = [&](Object object) {
+    Bits found;
+    memcpy(&found, bits + object * sizeof(Mask), sizeof found);
+    return u32(found);
+  };
+  u32 x = x0 & ~(kSize - 1);
   do {
     u32 first = bits_of(kPlayer0) | bits_of(kMissile0);
     u32 second = bits_of(kPlayer1) | bits_of(kMissile1);
     const u32 playfield = bits_of(kPlayfield), field = playfield | bits_of(kBall);
     if (!in_usual_order && order.splits_playfield) {
-      const u32 left = u32(range_bits(x / 64, 0, kScreenWidth / 2) >> (x & 32));
+      const u32 left = Bits(range_bits(x / 64, 0, kScreenWidth / 2) >> (x & 63));
       first |= playfield & left;
       second |= playfield & ~left;
     }
     const bool is_field_first = !in_usual_order && order.is_field_first;
-    __m256i pixels = _mm256_set1_epi8(char(colors[3]));
-    if (!is_field_first) pixels = over_avx2(pixels, field, colors + 2);
-    pixels = over_avx2(pixels, second, colors + 1);
-    pixels = over_avx2(pixels, first, colors);
-    if (is_field_first) pixels = over_avx2(pixels, field, colors + 2);
-    __m256i* const out = reinterpret_cast<__m256i*>(row + x);
-    if (x < x0 || x + 32 > x1) {
-      const u8* const from = kEdgeBytes.of + 32 - (x < x0 ? x0 - x : 0);
-      const u8* const to = kEdgeBytes.of + 64 - (x1 - x < 32 ? x1 - x : 32);
-      const __m256i inside =
-          _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
-                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(to)));
-      pixels = _mm256_blendv_epi8(_mm256_loadu_si256(out), pixels, inside);
+    PixelVector pixels(colors[3]);
+    if (!is_field_first) pixels.paint(field, colors[2]);
+    pixels.paint(second, colors[1]);
+    pixels.paint(first, colors[0]);
+    if (is_field_first) pixels.paint(field, colors[2]);
+    if (x < x0 || x + kSize > x1) {
+      pixels.keep(row + x, kEdgeBytes.of + kSize - (x < x0 ? x0 - x : 0),
+                  kEdgeBytes.of + 2 * kSize - (x1 - x < kSize ? x1 - x : kSize));
     }
-    _mm256_storeu_si256(out, pixels);
-    x += 32;
-    bits += 4;
+    pixels.store(row + x);
+    x += kSize;
+    bits += sizeof(Bits);
   } while (x < x1);
 }
 
 inline void paint_objects(const Mask (&objects)[kObjects], ColorOrder order, const u8 (&colors)[4],
                           u8* row, u32 x0, u32 x1) {
-  if (__builtin_cpu_supports("avx2")) {
-    if (order.splits_playfield || order.is_field_first) {
-      paint_objects_avx2<false>(objects, order, colors, row, x0, x1);
-    } else {
-      paint_objects_avx2<true>(objects, order, colors, row, x0, x1);
-    }
-  } else {
+  if (!CULE_HAS_VECTORS()) {
     paint_objects_plain(objects, order, colors, row, x0, x1);
+  } else if (order.splits_playfield || order.is_field_first) {
+    paint_objects_at_once<false>(objects, order, colors, row, x0, x1);
+  } else {
+    paint_objects_at_once<true>(objects, order, colors, row, x0, x1);
   }
 }
 

@@ -49,7 +49,8 @@ void digest_logs(Random& random) {
     u32 cycle = 0;
     for (LogEntry& e : log) {
       cycle += random.below(60);
-      e = pack_log_entry(cycle, (first + random.below(registers)) % 64, random.below(256));
+      const u32 reg = (first + random.below(registers)) % 64;
+      e = pack_log_entry(cycle, reg, random.below(256));
     }
     const u32 size = copy_effective(copy.data(), log.data(), n);
     effective.add(&size, sizeof size);

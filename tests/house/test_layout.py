@@ -29,7 +29,9 @@ CONDITIONS = {
             "HAS_JIT",
             "HAS_LARGE_PAGES",
             "HAS_REDUCE",
+            "NEON",
             "SSE2",
+            "VECTOR",
         )
     ),
     *("#else", "#endif"),

@@ -69,8 +69,7 @@ CULE_AVX2 inline u32 copy_effective_avx2(LogEntry* to, const LogEntry* from, u32
 
 // Up to kSpareEntries entries after the copy are overwritten.
 inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
-  return __builtin_cpu_supports("avx2") ? copy_effective_avx2(to, from, n)
-                                        : copy_effective_plain(to, from, n);
+  return CULE_HAS_VECTORS() ? copy_effective_avx2(to, from, n) : copy_effective_plain(to, from, n);
 }
 
 #else
