@@ -21,6 +21,14 @@ inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 mo
     if (different) return n + lowest_bit(different);
   }
 #endif
+#if defined(CULE_NEON)
+  const uint32x4_t shifts = vdupq_n_u32(shift);
+  for (; n + 4 <= most; n += 4) {
+    const uint32x4_t same = vceqq_u32(vsubq_u32(vld1q_u32(a + n), vld1q_u32(b + n)), shifts);
+    const u64 equal = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32(same)), 0);
+    if (~equal) return n + u32(CULE_COUNT_TRAILING_ZEROS_64(~equal)) / 16;
+  }
+#endif
   while (n < most && a[n] - b[n] == shift) ++n;
   return n;
 }
