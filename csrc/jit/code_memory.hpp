@@ -21,8 +21,9 @@ namespace cule::jit {
 
 class CodeMemory {
  public:
-  explicit CodeMemory(size_t bytes) : size_(bytes) {
-    void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Each piece takes whole pages: where they are large there is more room, within reach of jumps.
+  explicit CodeMemory(size_t bytes) : size_(page_bytes() > 4096 ? 4 * bytes : bytes) {
+    void* p = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     base_ = p == MAP_FAILED ? nullptr : static_cast<u8*>(p);
   }
   ~CodeMemory() {
@@ -38,19 +39,20 @@ class CodeMemory {
 
   // False: no room, or the system does not let memory become executable.
   bool add(const u8* code, size_t bytes) {
-    const size_t page = size_t(sysconf(_SC_PAGESIZE));
-    const size_t whole = (bytes + page - 1) / page * page;
+    const size_t whole = (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
     if (whole > size_ - used_) return false;
     u8* at = base_ + used_;
     if (mprotect(at, whole, PROT_READ | PROT_WRITE) != 0) return false;
     std::memcpy(at, code, bytes);
-    if (mprotect(at, whole, PROT_READ | PROT_EXEC) != 0) return false;
     CULE_FLUSH_CODE(reinterpret_cast<char*>(at), reinterpret_cast<char*>(at + bytes));
+    if (mprotect(at, whole, PROT_READ | PROT_EXEC) != 0) return false;
     used_ += whole;
     return true;
   }
 
  private:
+  static size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
+
   u8* base_;
   size_t size_;
   size_t used_ = 0;
