@@ -102,7 +102,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     assert torch is not None
     from cule.agents.run.checkpoint import read_checkpoint
-    from cule.agents.run.folders import read_config
+    from cule.agents.run.folders import read_config, read_rows
     from cule.agents.run.weights import read_weights
     from cule.datasets import open_dataset
 
@@ -112,6 +112,8 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
             read(tmp_path / "config.json")
     with pytest.raises(CheckpointError, match="does not hold the options"):
         read_config(tmp_path)
+    with pytest.raises(CheckpointError, match=r"does not hold rows of a run.*no regular file"):
+        read_rows(tmp_path / "config.json")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cule.errors import CheckpointError
-from cule.reading import read_json
+from cule.reading import read_file, read_json
 
 #: All options of a run: those of the algorithm, ``algorithm``, ``preset``, and ``run``.
 CONFIG_FILE = "config.json"
@@ -41,8 +41,16 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The complete rows of a CSV file of a run, which may be written to; none without a file."""
+    """The complete rows of a CSV file of a run, which may be written to; none without a file.
+
+    Raises:
+        CheckpointError: It cannot be read, or is no file of text.
+    """
     if not path.exists():
         return []
-    complete = path.read_text().rpartition("\n")[0]
+    try:
+        complete = read_file(path).decode().rpartition("\n")[0]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{path} does not hold rows of a run: {reason}") from error
     return list(csv.DictReader(complete.splitlines(), restval=""))
