@@ -31,32 +31,32 @@ def run_script(script: str, *words: str, **variables: str) -> subprocess.Complet
 SHARED = """
 import threading
 import gymnasium, cule
-env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
+env = gymnasium.make("cule/Freeway-v5", disable_env_checker=True)
 env.reset(seed=0)
 counts = []
 def play(number):
     done = 0
-    for index in range(30):
-        env.step(index % 4)
+    for index in range(400):
+        env.step(index % 3)
         done += 1
     counts.append(done)
 threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-assert counts == [30] * 4, counts
+assert counts == [400] * 4, counts
 print(env.unwrapped.ale.getFrameNumber())
 """
 
-RESETS = SHARED.replace("done += 1", "index % 10 == 9 and env.reset(seed=number); done += 1")
+RESETS = SHARED.replace("done += 1", "index % 25 == 24 and env.reset(seed=number); done += 1")
 
 
 def test_threads_that_share_one_environment_wait_for_each_other() -> None:
-    env = gymnasium.make("cule/Breakout-v5", disable_env_checker=True)
+    env = gymnasium.make("cule/Freeway-v5", disable_env_checker=True)
     env.reset(seed=0)
     first = env.unwrapped.ale.getFrameNumber()
     done = run_script(SHARED)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == first + 4 * 30 * 4, first  # no frame is lost
+    assert int(done.stdout) == first + 4 * 400 * 4, first  # no frame is lost
     done = run_script(RESETS)
     assert done.returncode == 0, done.stderr
 
