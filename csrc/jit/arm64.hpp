@@ -1,8 +1,8 @@
 // jit/arm64.hpp: writes AArch64 machine code, with the interface of x86.hpp.
 //
-// The processor has no arithmetic of 8 bits and no operands in memory: bytes are calculated with in
-// the upper 8 bits of kShifted, and operands pass through kLoaded. Registers are zero-extended
-// always. A carry is the processor's C, or its complement, which a subtraction leaves.
+// The processor has no 8-bit arithmetic and no operands in memory: sums and differences of bytes
+// are made in the upper 8 bits of kShifted, and operands are loaded into kLoaded. Registers are
+// always zero-extended. The carry is the processor's C or, after a subtraction, its complement.
 #pragma once
 
 #include <cstring>
@@ -117,7 +117,7 @@ class Assembler {
       case kSbb:
         need_carry(op == kSbb);
         shift_left(kShifted, to, 24);
-        // What lies below the byte carries what comes in on.
+        // Ones below the byte pass an incoming carry on to it.
         if (op == kAdcc) word(0x32005C00 | kShifted << 5 | kShifted);  // ORR ..., #0xFFFFFF
         shift_left(kLoaded, from, 24);
         three(op == kAdcc ? kAdcsOp : kSbcsOp, kShifted, kShifted, kLoaded);

@@ -224,7 +224,7 @@ class EngineConfig:
     resets: str = "exact"  # "exact" or "cached"; cule on the CPU only
 
 
-def _half(config: EngineConfig) -> int:
+def _async_batch(config: EngineConfig) -> int:
     """Environments per call of an asynchronous engine.
 
     Raises:
@@ -242,7 +242,7 @@ def _half(config: EngineConfig) -> int:
 
 def _make_cule_cpu(config: EngineConfig) -> Engine:
     variant = variant_of(config.name)
-    batch_size = _half(config) if variant.is_async else 0
+    batch_size = _async_batch(config) if variant.is_async else 0
     env = cule.AtariVectorEnv(
         config.game,
         config.num_envs,
@@ -272,7 +272,7 @@ def _make_ale(config: EngineConfig) -> Engine:
     import ale_py
     from ale_py.vector_env import AtariVectorEnv
 
-    batch_size = _half(config) if config.name == "ale-async" else 0
+    batch_size = _async_batch(config) if config.name == "ale-async" else 0
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     env = AtariVectorEnv(
         config.game, config.num_envs, batch_size=batch_size, num_threads=config.threads
