@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from cule.errors import InvalidArgumentError, StorageError, shown
-from cule.reading import open_regular
+from cule.reading import check_regular, open_regular
 
 try:
     import fcntl
@@ -42,12 +42,8 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     target = _final_place(Path(path))
     part = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        stem = f".{_short(target.name)}."
-        remove_leftovers(target.parent, stem)
-        part = target.with_name(f"{stem}{secrets.token_hex(4)}.part")
-        with part.open("xb") as file:
-            _lock(file.fileno())
+        with open_part(target) as file:
+            part = Path(file.name)
             if target.exists():
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
             write(file)
@@ -66,6 +62,32 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
+
+
+def open_part(target: Path) -> IO[bytes]:
+    """Open a new partial file of a file, locked while it is open.
+
+    Partial files of it that killed writers left are deleted.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    stem = f".{_short(target.name)}."
+    remove_leftovers(target.parent, stem)
+    file = target.with_name(f"{stem}{secrets.token_hex(4)}.part").open("xb")
+    _lock(file.fileno())
+    return file
+
+
+def check_no_device(path: str | os.PathLike[str]) -> None:
+    """Require that a file, if it exists, is a regular one, before it is written in its place.
+
+    Raises:
+        OSError: It is a folder, FIFO, socket or device.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        check_regular(path, os.stat(path).st_mode)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

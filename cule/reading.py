@@ -89,17 +89,22 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     Raises:
         OSError: It cannot be opened, or is a FIFO, socket or device, which could block.
     """
-    _check_mode(path, os.stat(path).st_mode)  # opening some devices has effects
+    check_regular(path, os.stat(path).st_mode)  # opening some devices has effects
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        _check_mode(path, os.fstat(handle).st_mode)
+        check_regular(path, os.fstat(handle).st_mode)
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
 
 
-def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
+def check_regular(path: str | os.PathLike[str], mode: int) -> None:
+    """Require that `mode`, of `os.stat`, is that of a regular file.
+
+    Raises:
+        OSError: It is not.
+    """
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):

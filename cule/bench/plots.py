@@ -6,6 +6,7 @@ matplotlib is optional; it is imported only here, and only to draw.
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
 import statistics
 from collections import Counter
@@ -29,7 +30,7 @@ from cule.bench.report import (
     uneven_cores,
     unmarked,
 )
-from cule.files import writing
+from cule.files import replace_bytes
 
 MISSING_MATPLOTLIB = "plots are skipped: matplotlib is not installed; pip install 'cule[bench]'"
 
@@ -410,6 +411,7 @@ def _plain_numbers(axis: Axes) -> None:
 def _save(figure: Figure, title: str, note: str, hardware: str, path: Path) -> Path:
     figure.suptitle(title, fontsize=12)
     figure.supxlabel(f"{note}\n{hardware}", fontsize=8, color="#444444")
-    with writing(path):
-        figure.savefig(path, dpi=DPI)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=DPI)
+    replace_bytes(path, picture.getvalue())
     return path

@@ -43,6 +43,7 @@ from cule.envs.plan import make_game
 from cule.envs.recording import Recording, screen_png
 from cule.envs.settings import CLOCK_SEED, Settings
 from cule.errors import InvalidArgumentError, InvalidStateError, shown
+from cule.files import check_no_device
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
 
@@ -374,6 +375,7 @@ class ALEInterface:
             raise ArgumentTypeError(f"filename is {shown(filename)}; it must be a str")
         picture = screen_png(self._rom.console.screen_rgb())
         try:
+            check_no_device(filename)
             with open(filename, "wb") as file:
                 file.write(picture)
         except OSError as error:

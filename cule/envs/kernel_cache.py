@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from cule.files import replace_bytes
+from cule.reading import read_file
 
 #: What a kernel was made for: sources, architecture, compiler and the like.
 MadeFor = dict[str, str]
@@ -40,7 +41,7 @@ def load(name: str, made_for: MadeFor) -> bytes | None:
     """
     path = path_of(name, made_for)
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return None
     head, _, code = content.partition(b"\n")

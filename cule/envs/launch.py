@@ -19,6 +19,7 @@ import torch
 from cule import _core
 from cule.envs.kernel_cache import cache_folder
 from cule.files import replace_text
+from cule.reading import read_json
 
 WARP_LANES = 32
 SCHEDULERS = 4  # of a multiprocessor; a warp lives on one
@@ -110,7 +111,7 @@ def keep_lanes(device: torch.device | str, lanes: Mapping[int, int]) -> None:
 
 def _read_geometries() -> dict[str, object]:
     try:
-        kept = json.loads(geometry_file().read_bytes())
+        kept = read_json(geometry_file())
     except (OSError, ValueError):
         return {}
     return kept if isinstance(kept, dict) else {}

@@ -18,6 +18,7 @@ from cule import _core
 from cule.envs.errors import SettingError
 from cule.envs.png import encode_png
 from cule.errors import shown
+from cule.files import check_no_device
 
 #: Width of a saved screenshot pixel: the console's pixels are about twice as wide as high.
 PNG_PIXEL_WIDTH = 2
@@ -66,6 +67,7 @@ class Recording:
         if not self._sound_file:
             return
         try:
+            check_no_device(self._sound_file)
             self._wave = wave.open(self._sound_file, "wb")  # noqa: SIM115  # stays open
             self._wave.setparams((1, 1, SAMPLE_RATE, 0, "NONE", "not compressed"))
             self._wave.writeframes(b"".join(self._early_sound))
@@ -81,6 +83,7 @@ class Recording:
         path = self._screen_dir / f"{self._num_screens:06}.png"
         self._num_screens += 1
         try:
+            check_no_device(path)
             path.write_bytes(screen_png(screen))
         except OSError as error:
             _log.error("%s cannot be written: %s", path, error.strerror or error)

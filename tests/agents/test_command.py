@@ -6,6 +6,7 @@ import contextlib
 import csv
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -181,6 +182,27 @@ def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
             play()
     assert [path.name for path in tmp_path.iterdir()] == ["pong.mp4"]
     assert target.read_bytes() == b"an older film"
+
+
+def test_a_video_keeps_the_link_and_mode_of_an_older_one(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    film, link = tmp_path / "film.mp4", tmp_path / "link.mp4"
+    film.write_bytes(b"an older film")
+    film.chmod(0o600)
+    link.symlink_to(film)
+    left = tmp_path / ".link.mp4.0000.part"  # by a writer that was killed
+    left.touch()
+    os.utime(left, (0, 0))
+    env = AtariVectorEnv("pong", 1, autoreset_mode="SameStep", output="torch", noop_max=0)
+    with contextlib.closing(env), RecordedEnv(env, link, episodes=1) as recorded:
+        recorded.reset(seed=1)
+        for _ in range(20):
+            recorded.step_frames(torch.zeros(1, dtype=torch.int64))
+        recorded.finish()
+    assert {path.name for path in tmp_path.iterdir()} == {"film.mp4", "link.mp4"}
+    assert link.is_symlink()
+    assert film.stat().st_mode & 0o777 == 0o600
+    assert is_complete(film.read_bytes())
 
 
 def check_video(path: Path, length: int) -> None:

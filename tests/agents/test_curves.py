@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,22 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     write_run(tmp_path / "run", "ppo", {})
     assert main(["plot", str(tmp_path / "run")]) == 2
     assert "no evaluations; train with --eval-every" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_pictures_have_names_of_their_formats_and_are_regular_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "run", "ppo", {10: 3.5})
+    words = ["plot", str(tmp_path / "run"), "--out"]
+    for name in ("a.csv", "a.gif", "a"):
+        assert main([*words, str(tmp_path / name)]) == 2
+        assert "it must be NAME.svg, NAME.png or NAME.pdf" in capsys.readouterr().err
+    for name in ("a.svg", "b.csv"):
+        os.mkfifo(tmp_path / name)
+    for name, reason in (("a.svg", "a.svg"), ("b.svg", "b.csv")):
+        assert main([*words, str(tmp_path / name)]) == 2
+        assert f"{reason} cannot be written: it is no regular file" in capsys.readouterr().err
 
 
 def test_without_matplotlib_there_are_numbers(

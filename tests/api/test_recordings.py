@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import wave
 import zlib
 from pathlib import Path
@@ -120,6 +121,23 @@ def test_sound_of_every_frame(game: str, tmp_path: Path, monkeypatch: pytest.Mon
     # ale-py's file holds what the sound card has asked for meanwhile; ours holds every frame.
     assert np.array_equal(samples[-200 * 512 :], np.concatenate(heard))
     assert len(np.unique(samples)) > 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_what_is_no_regular_file_is_not_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, ale = both()[1]
+    for name in ("000000.png", "a.wav"):
+        os.mkfifo(tmp_path / name)  # which would wait for a reader
+    ale.setBool("sound", True)
+    ale.setString("record_screen_dir", str(tmp_path))
+    ale.setString("record_sound_filename", str(tmp_path / "a.wav"))
+    ale.loadROM(rom_path("pong"))
+    ale.act(0)
+    assert caplog.text.count("cannot be written: it is no regular file") == 2
+    with pytest.raises(cule.InvalidArgumentError, match="it is no regular file"):
+        ale.saveScreenPNG(str(tmp_path / "a.wav"))
 
 
 def test_without_sound_there_is_no_file(tmp_path: Path) -> None:

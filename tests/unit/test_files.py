@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -10,7 +11,14 @@ import pytest
 
 from cule.cli import main
 from cule.errors import CheckpointError, RomNotFoundError, StorageError
-from cule.files import check_writable, format_bytes, remove_leftovers, replace_text, writing
+from cule.files import (
+    check_no_device,
+    check_writable,
+    format_bytes,
+    remove_leftovers,
+    replace_text,
+    writing,
+)
 from cule.games.roms import read_rom
 from tests.support.small_files import cule_with_small_files
 
@@ -117,15 +125,29 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
-def test_what_is_no_regular_file_stays(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     for name in ("fifo", "folder"):
         with pytest.raises(StorageError, match=f"{name} cannot be written: it is no regular file"):
             replace_text(tmp_path / name, "new")
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)  # addresses of sockets are short
+        server.bind("socket")
+        with pytest.raises(StorageError, match="socket cannot be written: it is no regular file"):
+            replace_text("socket", "new")
+        assert stat.S_ISSOCK((tmp_path / "socket").stat().st_mode)
     with pytest.raises(StorageError, match="/dev/null cannot be written"):
         replace_text("/dev/null", "new")
+    assert main(["record", "--game", "pong", "--out", "/dev/null"]) == 2
+    assert "/dev/null cannot be written: it is no regular file" in capsys.readouterr().err
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    for name in ("fifo", "/dev/null"):
+        with pytest.raises(OSError, match="it is no regular file"):
+            check_no_device(name)
     with pytest.raises(RomNotFoundError, match="no regular file"):
         read_rom(tmp_path / "fifo")
 

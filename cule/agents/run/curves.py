@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from cule.agents.run.folders import CONFIG_FILE, read_config, read_rows
 from cule.agents.run.scores import Interval, aggregate
 from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
-from cule.files import writing
+from cule.files import check_writable, replace_bytes, replace_text
 from cule.lazy import needs
 from cule.option_fields import parse_options, positional
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
+
+#: Formats of pictures.
+PICTURES = (".svg", ".png", ".pdf")
 
 #: Panels side by side.
 MOST_COLUMNS = 3
@@ -106,11 +110,14 @@ def plot_curves(words: Sequence[str]) -> int:
         description="Learning curves of runs: interquartile mean over seeds with intervals.",
     )
     options = parse_options(parser, PlotOptions, words)
+    if options.out.suffix not in PICTURES:
+        allowed = "NAME.svg, NAME.png or NAME.pdf"
+        raise InvalidArgumentError(f"out is {shown(str(options.out))}; it must be {allowed}")
+    check_writable(options.out)
     curves = read_curves(find_runs(options.runs))
     points = {curve.label: curve.points() for curve in curves}
     _print_table(curves, points)
     table = options.out.with_suffix(".csv")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(table, curves, points)
     print(f"written: {table}")
     draw(options.out, curves, points, options.goal)
@@ -143,10 +150,11 @@ def write_table(
 
 def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a CSV file."""
-    with writing(path), path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    replace_text(path, text.getvalue())
 
 
 def numbers(values: Iterable[float]) -> list[str]:
@@ -170,10 +178,11 @@ def save_figure(path: Path, inches: tuple[float, float]) -> Iterator[Any]:
         figure: Any = Figure(figsize=inches, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
-        with writing(path):
-            keeps_date = path.suffix in (".svg", ".pdf")
-            key = "Date" if path.suffix == ".svg" else "CreationDate"
-            figure.savefig(path, metadata={key: None} if keeps_date else None)
+        dated = {".svg": "Date", ".pdf": "CreationDate"}
+        metadata = {dated[path.suffix]: None} if path.suffix in dated else None
+        picture = io.BytesIO()
+        figure.savefig(picture, format=path.suffix.removeprefix("."), metadata=metadata)
+        replace_bytes(path, picture.getvalue())
 
 
 def draw(

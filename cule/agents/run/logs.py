@@ -210,10 +210,8 @@ class RunLog:
         self.evaluations = Table(folder / "evaluations.csv", until_step=until_step)
         replace_text(folder / CONFIG_FILE, json.dumps(config, indent=2) + "\n")
         self._lines = folder / "progress.jsonl"
-        with writing(self._lines), self._lines.open("w") as file:
-            file.write(json.dumps({"config": dict(config)}) + "\n")
-            for row in self.progress.rows:
-                file.write(_json_line(row))
+        first = json.dumps({"config": dict(config)}) + "\n"
+        replace_text(self._lines, first + "".join(map(_json_line, self.progress.rows)))
         self._trackers = [*trackers, *_boards(folder / "tensorboard", until_step)]
 
     def add(self, group: str, row: Row) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,9 @@ from cule.agents.self_play import SelfPlayEnv
 from cule.envs import AtariVectorEnv, FrameStep
 from cule.envs.checks import to_numpy
 from cule.errors import InvalidArgumentError, VideoError, shown
-from cule.files import check_writable, written_and_free
+from cule.files import check_writable, open_part, replace_bytes, written_and_free
 from cule.lazy import needs
+from cule.reading import read_file
 
 #: Encoder, which pictures ``[H, W, 3]`` are sent to.
 Writer = Generator[None, NDArray[np.uint8] | None, None]
@@ -38,7 +38,7 @@ class RecordedEnv:
         """Start recording with the next reset."""
         check_video_path(path)
         self._env, self._path, self._episodes_left = env, path, episodes
-        self._part = path.with_name(f".{path.stem}.part.mp4")
+        self._part: IO[bytes] | None = None  # which the encoder writes
         self._writer: Writer | None = None
         self._error: VideoError | None = None  # after which nothing is recorded
 
@@ -54,7 +54,9 @@ class RecordedEnv:
     def __exit__(self, *_: object) -> None:
         """Stop recording; delete a video that was not finished."""
         self._stop()
-        self._part.unlink(missing_ok=True)
+        if self._part is not None:
+            self._part.close()
+            Path(self._part.name).unlink(missing_ok=True)
 
     def reset(self, *, seed: int | None = None) -> tuple[object, object]:
         """Reset the environments and start recording."""
@@ -87,20 +89,20 @@ class RecordedEnv:
     def _open(self, width: int, height: int) -> Writer:
         import imageio_ffmpeg
 
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._part.touch()  # raises an error that says why; the encoder is quiet
+        self._part = open_part(self._path)  # raises an error that says why; the encoder is quiet
         writer: Writer = imageio_ffmpeg.write_frames(
-            str(self._part),
+            self._part.name,
             (width, height),
             fps=self._env.frame_rate / self._env.config.frameskip,
             macro_block_size=2,
             ffmpeg_log_level="quiet",
+            output_params=["-f", "mp4"],
         )
         writer.send(None)
         return writer
 
     def finish(self) -> None:
-        """Move the video to its final place.
+        """Write the video to its final place.
 
         Raises:
             VideoError: It could not be written, now or during the episodes.
@@ -109,10 +111,11 @@ class RecordedEnv:
         if self._error is not None:
             raise self._error
         with self._as_video_errors():
+            film = b"" if self._part is None else read_file(self._part.name)
             # The exit status of the encoder is not available.
-            if not is_complete(self._part.read_bytes()):
+            if not is_complete(film):
                 raise OSError("the encoder did not finish")
-            os.replace(self._part, self._path)
+            replace_bytes(self._path, film)
 
     def _stop(self) -> None:
         if self._writer is not None:
@@ -126,9 +129,10 @@ class RecordedEnv:
         except (OSError, IndexError) as error:
             stopped = isinstance(error, BrokenPipeError)
             reason = "the encoder stopped" if stopped else str(error).partition("\n")[0]
+            part = self._path if self._part is None else Path(self._part.name)
             raise VideoError(
                 f"video is {shown(str(self._path))}; it could not be written: {reason}; "
-                f"{written_and_free(self._part)}"
+                f"{written_and_free(part)}"
             ) from None
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cule.agents.run.folders import CONFIG_FILE, read_rows
 from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.files import replace_text
-from cule.reading import read_json
+from cule.reading import open_regular, read_json
 
 #: Options of a sweep, in its folder.
 SWEEP_FILE = "sweep.json"
@@ -226,7 +226,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def last_line(log: Path) -> str:
     """The last line of a file."""
     try:
-        with log.open("rb") as file:
+        with open_regular(log) as file:
             file.seek(max(log.stat().st_size - TAIL_BYTES, 0))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
