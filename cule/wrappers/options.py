@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import AtariVectorEnv
@@ -28,7 +29,8 @@ def with_fixed(
         InvalidArgumentError: The user gave another value for one that is fixed.
     """
     for name, value in fixed.items():
-        if options.get(name, value) != value:
+        is_other: object = options.get(name, value) != value
+        if not isinstance(is_other, bool | np.bool_) or is_other:  # of arrays: an array
             raise InvalidArgumentError(
                 f"{name} is {shown(options[name])}; for {library} it must be {shown(value)}"
             )

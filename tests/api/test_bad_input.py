@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import cule
 from cule.envs.actions import FEW, continuous_actions, discrete_actions
@@ -24,6 +25,7 @@ from cule.errors import (
     UnknownGameError,
     UnsupportedRomError,
 )
+from cule.wrappers.options import SINGLE, with_fixed
 from tests.support.api import MakeEnv, actions_for, rom_path
 
 pytestmark = pytest.mark.ale
@@ -463,3 +465,12 @@ def test_screens_are_refused(make_env: MakeEnv) -> None:
     with pytest.raises(InvalidArgumentError):
         env.screens("rgb")  # of different heights
     assert env.screens("rgb", [1]).shape == (1, 220, 160, 3)
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), np.zeros(1), np.array([["numpy"]]), torch.ones(3)])
+def test_an_array_for_an_option_that_a_library_fixes(value: object) -> None:
+    for name in SINGLE:
+        with pytest.raises(InvalidArgumentError, match=rf"^{name} is (?s:.)*; for dm_env it must"):
+            with_fixed("dm_env", {name: value}, SINGLE)
+    given = {"continuous": np.False_, "output": np.str_("numpy")}
+    assert with_fixed("dm_env", given, SINGLE) == SINGLE
