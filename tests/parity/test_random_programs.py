@@ -59,7 +59,7 @@ def check_program(kind: str, writer: str, seed: int, folder: Path, frames: int =
     return "NTSC" if console.screen_index().shape[0] == 210 else "PAL"
 
 
-@pytest.mark.parametrize("writer", long_except(WRITERS, "program"))
+@pytest.mark.parametrize("writer", long_except(WRITERS, "program", "start"))
 @pytest.mark.parametrize("part", long_except(range(10), 0))
 def test_4k_programs(writer: str, part: int, tmp_path: Path) -> None:
     formats = {check_program("4K", writer, seed, tmp_path) for seed in range(part, 100, 10)}
