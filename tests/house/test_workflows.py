@@ -88,6 +88,16 @@ def test_ci_has_every_command_of_the_script() -> None:
     assert {".ci/run", *script} <= set(lines)
 
 
+def test_every_game_and_mode_is_played_for_long_at_night() -> None:
+    lines = commands(load(ROOT / ".github" / "workflows" / "nightly.yml"))
+    played = [line.split()[3:] for line in lines if " -m tests.parity.long " in line]
+    assert ["--modes" in words for words in played] == [False, True]
+    for words in played:  # no game is named: all are played, with other actions each night
+        assert words[-6::2] == ["--frames", "--seed", "--out"]
+        assert set(words[:-6]) <= {"--modes"}
+        assert words[-3] == "$GITHUB_RUN_NUMBER"
+
+
 def test_every_supported_python_is_tested_and_has_wheels() -> None:
     supported = [
         line.rpartition(" ")[2]
