@@ -384,6 +384,11 @@ void Batch::send(const std::vector<Command>& commands, const i32* ids, i32 n) {
 
 void Batch::receive(i32 n, const Outputs& out, Interruption* interruption) {
   const std::vector<i32> ids = queue_.take(n, interruption);
+  struct Release {
+    StepQueue& queue;
+    const std::vector<i32>& ids;
+    ~Release() { queue.release(ids); }
+  } const at_end{queue_, ids};
   for (const i32 id : ids) {
     const EnvSlot& u = slots_[size_t(id)];
     check_fault(u.state().env, u.setup().game->spec().game_id);

@@ -1,9 +1,9 @@
 // host/step_queue.hpp: asynchronous stepping: what has been sent and not received.
 //
 // An environment is sent with its commands, or with a seed to be reset. A thread of the pool does
-// the work and says finish(); take() waits for environments in the order in which they finish.
-// Results that a reset replaces wait here too. send() is the caller's; take(), finish() and close()
-// are any thread's.
+// the work and says finish(); take() waits for environments in the order in which they finish, and
+// release() lets them be sent again, once their results have been copied. Results that a reset
+// replaces wait here too. send() is the caller's; the others are any thread's.
 #pragma once
 
 #include <algorithm>
@@ -123,8 +123,8 @@ class StepQueue {
     has_finished_.notify_all();
   }
 
-  // The next n environments that have finished; all of them in order of their numbers. None is
-  // taken by a call that is interrupted.
+  // The next n environments that have finished, for release(); all of them in order of their
+  // numbers. None is taken by a call that is interrupted.
   std::vector<i32> take(i32 n, Interruption* interruption) {
     std::vector<i32> ids{};
     ids.reserve(size_t(n));
@@ -144,16 +144,27 @@ class StepQueue {
       is_interrupted = interruption->is_wanted();
       lock.lock();
     }
-    awaited_ -= n;
-    if (is_interrupted) throw Interrupted();
-    if (is_closed_) throw BatchClosed();
+    if (is_interrupted || is_closed_) {
+      awaited_ -= n;
+      if (is_interrupted) throw Interrupted();
+      throw BatchClosed();
+    }
     ids.assign(finished_.begin(), finished_.begin() + n);
     finished_.erase(finished_.begin(), finished_.begin() + n);
-    in_flight_ -= n;
-    for (const i32 id : ids) is_sent_[size_t(id)] = 0;
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (const std::exception_ptr error = std::exchange(error_, nullptr)) {
+      lock.unlock();
+      release(ids);
+      std::rethrow_exception(error);
+    }
     if (ids.size() == is_sent_.size()) std::sort(ids.begin(), ids.end());
     return ids;
+  }
+  void release(const std::vector<i32>& ids) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const i32 n = i32(ids.size());
+    awaited_ -= n;
+    in_flight_ -= n;
+    for (const i32 id : ids) is_sent_[size_t(id)] = 0;
   }
 
   FinalResults final_results;  // with autoreset SameStep
@@ -164,7 +175,7 @@ class StepQueue {
   std::vector<i64> seeds_;
   std::vector<u8> is_sent_;
   std::atomic<i32> in_flight_{0};
-  i32 awaited_ = 0;  // of those in flight, by calls of take()
+  i32 awaited_ = 0;  // of those in flight, by calls of take(), or taken
   bool is_closed_ = false;
   std::exception_ptr error_;
   std::mutex mutex_;  // of what is above, but commands_ and seeds_ of environments in flight

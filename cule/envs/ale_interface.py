@@ -446,11 +446,10 @@ class ALEInterface:
 
     def leave_behind(self) -> object | None:
         """Disable the console in a forked child, if another thread was inside a call."""
-        if not is_held_elsewhere(self._lock):
-            return None
-        self._lock = threading.RLock()
-        self._is_left_behind = True
-        return self._loaded
+        if is_held_elsewhere(self._lock):
+            self._is_left_behind = True
+        self._lock = threading.RLock()  # its owner may not be in this process
+        return self._loaded if self._is_left_behind else None
 
     @property
     def _rom(self) -> _LoadedRom:

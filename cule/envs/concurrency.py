@@ -52,7 +52,10 @@ def calls_one_at_a_time(owner: _Class) -> _Class:
 
 
 def is_held_elsewhere(lock: threading.RLock) -> bool:
-    """Whether another thread is inside a call; in a forked child, that it was at the fork."""
+    """Whether another thread was inside a call at the fork that made this process.
+
+    The lock must be replaced then. A signal's handler that raises can leave it held.
+    """
     if not lock.acquire(blocking=False):
         return True
     lock.release()
@@ -63,7 +66,7 @@ class Forkable(Protocol):
     """Owner of threads."""
 
     def leave_behind(self) -> object | None:
-        """Disable this object after a fork.
+        """Disable this object after a fork; called again if a signal's handler raised in it.
 
         Returns the objects to keep alive: freeing them would block.
         """
@@ -87,7 +90,11 @@ def forked_error() -> CallOrderError:
 
 
 def _after_fork() -> None:
-    _kept.extend(environment.leave_behind() for environment in _environments)
+    try:
+        _kept.extend(environment.leave_behind() for environment in _environments)
+    except BaseException:  # by a signal's handler: Ctrl-C reaches the child as well
+        _after_fork()
+        raise
 
 
 if hasattr(os, "register_at_fork"):

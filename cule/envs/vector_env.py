@@ -516,13 +516,11 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
     def leave_behind(self) -> object | None:
         """Disable the environment in a forked child, unless it runs without worker threads."""
         has_threads = not isinstance(self._batch, _core.Batch) or self._batch.has_threads
-        is_held = is_held_elsewhere(self._lock)
-        if is_held:
-            self._lock = threading.RLock()  # its owner is not in this process
-        if self.closed or not (has_threads or is_held):
-            return None
-        self._state = State.LEFT_BEHIND
-        return self._batch
+        is_lost = has_threads or is_held_elsewhere(self._lock)
+        if is_lost and not self.closed:
+            self._state = State.LEFT_BEHIND
+        self._lock = threading.RLock()  # its owner may not be in this process
+        return self._batch if self._state is State.LEFT_BEHIND else None
 
     def _check_ready(self, what: str = "") -> None:
         """Refuse a call before the first reset; one that is named also while envs are sent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -139,6 +140,33 @@ def test_states_of_partial_batches(make_env: MakeEnv) -> None:
     fresh.set_state(rows)
     _, _, _, _, first = fresh.recv()
     assert np.array_equal(first["episode_frame_number"], frames[first["env_id"]])
+
+
+def test_a_thread_sends_while_another_copies_results(make_env: MakeEnv) -> None:
+    num_envs, num_steps = 64, 12
+    options = {"img_height": 210, "img_width": 160, "grayscale": False}
+    plain, env = (make_env("pong", num_envs=num_envs, num_threads=2, **options) for _ in range(2))
+    actions = actions_for(plain, 3, num_steps)
+    plain.reset(seed=0)
+    expected = [plain.step(row)[0] for row in actions]
+    env.reset(seed=0)
+    env.send(actions[0])
+    wrong: list[int] = []
+
+    def receive() -> None:
+        wrong.extend(k for k in range(num_steps) if not np.array_equal(env.recv()[0], expected[k]))
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    for row in actions[1:]:
+        while True:
+            try:
+                env.send(row)
+                break
+            except CallOrderError:  # the results before have not been received
+                time.sleep(0)
+    thread.join()
+    assert not wrong
 
 
 def test_calls_from_several_threads_wait_for_each_other(make_env: MakeEnv) -> None:

@@ -118,14 +118,68 @@ except CuleError:
 }
 
 
-@pytest.mark.parametrize("name", long_except(SCRIPTS, every=2))
-def test_a_long_call_ends(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", START + SCRIPTS[name]],
+def run_script(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=30,
         check=False,
     )
+
+
+@pytest.mark.parametrize("name", long_except(SCRIPTS, every=2))
+def test_a_long_call_ends(name: str) -> None:
+    done = run_script(START + SCRIPTS[name])
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "lock"),
+    [
+        ('make("pong", 4)', "env._lock"),
+        ('cule.AtariEnv("pong")', "env.ale._lock"),
+    ],
+)
+def test_a_signal_while_environments_are_left_behind_in_a_child(made: str, lock: str) -> None:
+    script = f"""
+import os, threading, warnings
+from cule.envs.errors import CallOrderError
+warnings.simplefilter("ignore")
+
+class Interrupting:
+    lock, left = threading.RLock(), 2
+
+    def acquire(self, blocking=True):
+        Interrupting.left -= 1
+        if Interrupting.left >= 0:
+            raise KeyboardInterrupt
+        return self.lock.acquire(blocking)
+
+    def release(self):
+        self.lock.release()
+
+env = {made}
+env.reset(seed=0)
+{lock} = interrupting = Interrupting()
+def call_for_ever():
+    with interrupting.lock:
+        held.set()
+        threading.Event().wait()
+held = threading.Event()
+threading.Thread(target=call_for_ever, daemon=True).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(5)
+    try:
+        env.reset(seed=0)
+    except CallOrderError:
+        os._exit(Interrupting.left >= 0)
+    os._exit(1)
+print("done" if os.waitpid(child, 0)[1] == 0 else "waits")
+os._exit(0)
+"""
+    done = run_script(START + script)
+    assert done.stdout == "done\n", done.stderr
