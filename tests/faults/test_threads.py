@@ -7,13 +7,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
 import cule
+from cule.envs.errors import CallOrderError
 from cule.errors import ClosedError, ThreadStartError
 from tests.support.runs import make
 
@@ -47,6 +50,26 @@ assert counts == [400] * 4, counts
 print(env.unwrapped.ale.getFrameNumber())
 """
 
+SHARED_CONSOLE = """
+import threading
+import numpy as np
+from tests.support.concurrency import make_ale
+ale, twin = make_ale(), make_ale()
+first, rewards = ale.getFrameNumber(), []
+def play(number):
+    for index in range(500):
+        rewards.append(ale.act(3))
+        if index % 50 == number:
+            ale.getScreenRGB(), ale.cloneState(), ale.lives()
+threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert ale.getFrameNumber() == first + len(rewards) == first + 2000, ale.getFrameNumber()
+assert sum(rewards) == sum(twin.act(3) for _ in rewards)
+assert np.array_equal(ale.getRAM(), twin.getRAM())
+assert np.array_equal(ale.getScreenRGB(), twin.getScreenRGB())
+"""
+
 RESETS = SHARED.replace("done += 1", "index % 25 == 24 and env.reset(seed=number); done += 1")
 
 
@@ -58,6 +81,11 @@ def test_threads_that_share_one_environment_wait_for_each_other() -> None:
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == first + 4 * 400 * 4, first  # no frame is lost
     done = run_script(RESETS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_that_share_a_console_lose_no_frame_and_no_reward() -> None:
+    done = run_script(SHARED_CONSOLE)
     assert done.returncode == 0, done.stderr
 
 
@@ -157,6 +185,56 @@ def test_close_ends_a_recv_that_waits() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert [type(error) for error in errors] == [ClosedError]
+
+
+@pytest.mark.parametrize("batch_size", [2, 4], ids=["some", "all"])
+def test_a_reset_does_not_wait_for_a_recv_that_waits(batch_size: int) -> None:
+    """One of the calls takes the environments under way; for the other there are too few."""
+    env = make("pong", 4, batch_size=batch_size, num_threads=2, frameskip=300)
+    actions, shape = np.zeros(batch_size, np.int64), env.observation_space.shape
+    done: dict[str, object] = {}
+
+    def start(call: Callable[[], tuple[Any, ...]]) -> threading.Thread:
+        def record() -> None:
+            try:
+                done[call.__name__] = call()[0].shape
+            except Exception as error:
+                done[call.__name__] = type(error)
+
+        thread = threading.Thread(target=record, daemon=True)
+        thread.start()
+        return thread
+
+    outcomes = set()
+    for _ in range(100):
+        env.reset(seed=0)
+        env.send(actions)
+        env.recv()  # from now on no environment that is under way has finished
+        env.send(actions)
+        threads = [start(env.recv)]
+        time.sleep(0.001)
+        threads.append(start(env.reset))
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+        outcomes.add((done["recv"], done["reset"]))
+        if (shape, CallOrderError) in outcomes:
+            break
+    assert outcomes <= {(shape, CallOrderError), (CallOrderError, shape), (shape, shape)}
+    assert (shape, CallOrderError) in outcomes
+    new = make("pong", 4, batch_size=batch_size, num_threads=2, frameskip=300)
+    assert np.array_equal(first_frames(env), first_frames(new))
+
+
+def first_frames(env: cule.AtariVectorEnv) -> np.ndarray:
+    """Observations of all environments after a reset by seed."""
+    frames = np.zeros((env.num_envs, *env.single_observation_space.shape), np.uint8)
+    obs, info = env.reset(seed=7)
+    frames[info["env_id"]] = obs
+    for _ in range(env.num_envs // env.batch_size - 1):
+        obs, *_, info = env.recv()
+        frames[info["env_id"]] = obs
+    return frames
 
 
 TOO_MANY_THREADS = """
