@@ -6,11 +6,15 @@ ale-py; here both forms run side by side, so that neither goes untested.
 
 from __future__ import annotations
 
+import os
 import platform
 import random
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -413,6 +417,97 @@ def test_processes_after_a_fork_have_code_of_their_own() -> None:
         [sys.executable, "-c", FORKED], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+TRANSLATED = """
+import threading
+from tests.support.runs import draw_actions, make
+
+def mappings(letters):
+    with open("/proc/self/maps") as file:
+        return [line for line in file if letters <= set(line.split()[1])]
+
+found, has_ended = [], threading.Event()
+
+def watch():
+    while not has_ended.is_set():
+        found.extend(mappings({"w", "x"}))
+
+def play(game):
+    for seed in range(2):  # a game is translated anew where no environment has it
+        env = make(game, 4, num_threads=2)
+        env.reset(seed=seed)
+        for actions in draw_actions(seed, 20, 4):
+            env.step(actions)
+        env.close()
+
+before = len(mappings({"x"}))
+watcher = threading.Thread(target=watch)
+players = [threading.Thread(target=play, args=(game,)) for game in ("pong", "seaquest", "pitfall")]
+env = make("ms_pacman", 2)
+for thread in (watcher, *players): thread.start()
+for thread in players: thread.join()
+has_ended.set()
+watcher.join()
+assert len(mappings({"x"})) > before  # there is machine code to be watched
+assert not found + mappings({"w", "x"}), found
+"""
+
+BOTH = """
+import mmap
+page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+"""
+
+#: Ends the process at a call that asks for memory to be writable and executable.
+WATCHING_CALLS = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int checked(int access) {
+  if ((access & PROT_WRITE) && (access & PROT_EXEC)) abort();
+  return access;
+}
+int mprotect(void *at, size_t bytes, int access) {
+  return (int)syscall(SYS_mprotect, at, bytes, checked(access));
+}
+void *mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset) {
+  return (void *)syscall(SYS_mmap, at, bytes, checked(access), flags, file, offset);
+}
+void *mmap64(void *at, size_t bytes, int access, int flags, int file, off64_t offset) {
+  return (void *)syscall(SYS_mmap, at, bytes, checked(access), flags, file, offset);
+}
+"""
+
+
+def run_python(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command, environment = [sys.executable, "-c", script], {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.ale
+@needs_translation
+def test_no_memory_is_writable_and_executable_at_once() -> None:
+    done = run_python(TRANSLATED + BOTH + "assert len(mappings({'w', 'x'})) == 1")
+    is_refused = "PermissionError" in done.stderr  # by the system, to everyone
+    assert done.returncode == 0 or is_refused, done.stderr
+
+
+@pytest.mark.ale
+@needs_translation
+def test_no_call_makes_memory_writable_and_executable(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "watching_calls.so"
+    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, input=WATCHING_CALLS, text=True, check=True)
+    loaded = f"{os.environ.get('LD_PRELOAD', '')} {library}"  # `make asan` loads others
+    done = run_python(TRANSLATED, LD_PRELOAD=loaded)
+    assert done.returncode == 0, done.stderr
+    assert run_python(BOTH, LD_PRELOAD=loaded).returncode == -signal.SIGABRT
 
 
 def test_a_game_is_translated_where_it_can_be() -> None:
