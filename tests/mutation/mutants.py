@@ -5,8 +5,10 @@ Comments, preprocessor lines, assertions at compile time and declarations of tem
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,3 +86,14 @@ def all_mutants() -> list[Mutant]:
     """Those of every header of the folders."""
     paths = (path for folder in FOLDERS for path in (ROOT / "csrc" / folder).glob("*.hpp"))
     return [mutant for path in sorted(paths) for mutant in mutants_of(path)]
+
+
+def sample(
+    mutants: Sequence[Mutant], folders: Sequence[str], count: int, seed: int
+) -> list[Mutant]:
+    """Random mutants of each folder in turn, until there are `count` or all."""
+    rng = random.Random(seed)
+    of_folders = [[m for m in mutants if m.file.startswith(f"{name}/")] for name in folders]
+    shuffled = [rng.sample(found, len(found)) for found in of_folders]
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*shuffled))
+    return [mutant for mutant in in_turn if mutant is not None][:count]

@@ -2,20 +2,19 @@
 
     python -m tests.mutation.run --count 400 --out benchmarks/results/mutants.csv
 
-Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed), and plays the
-programs of the unit tests of the RIOT and the TIA, and what the parity tests compare with ale-py
-live: random programs of every cartridge type, and all games. A mutant is killed when RAM, picture,
-sprites or sound of a program differ from those of the unchanged code, when it crashes or leaves the
-bounds of memory, as ``make asan`` would report, or when an image takes longer than a minute.
-Mutants that do not compile are left out. Writes a row for each; those in the file are not run
-again. Exit status 1: fewer than 95 % were killed.
+Compiles ``plays.cpp`` with a random sample of the mutants (the same for a seed), of each chip in
+turn, and plays the programs of the unit tests of the RIOT and the TIA, and what the parity tests
+compare with ale-py live: random programs of every cartridge type, and all games. A mutant is killed
+when RAM, picture, sprites or sound of a program differ from those of the unchanged code, when it
+crashes or leaves the bounds of memory, as ``make asan`` would report, or when an image takes longer
+than a minute. Mutants that do not compile are left out. Writes a row for each; those in the file
+are not run again. Exit status 1: fewer than 95 % were killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import random
 import shutil
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from unittest import mock
 import pytest
 
 from cule.games import rom_status
-from tests.mutation.mutants import ROOT, Mutant, all_mutants
+from tests.mutation.mutants import FOLDERS, ROOT, Mutant, all_mutants, sample
 from tests.support import programs
 from tests.support.random_programs import (
     CARTRIDGES,
@@ -163,9 +162,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=400, help="mutants in the sample")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folders", nargs="+", default=FOLDERS, choices=FOLDERS)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    mutants = random.Random(args.seed).sample(all_mutants(), args.count)
+    mutants = sample(all_mutants(), args.folders, args.count, args.seed)
     rows: list[dict[str, str]] = []
     if args.out.exists():
         with args.out.open(newline="") as file:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.mutation.mutants import FOLDERS, ROOT, all_mutants
+from tests.mutation.mutants import FOLDERS, ROOT, all_mutants, sample
 from tests.mutation.run import Runner, parity_programs
 
 MUTANTS = all_mutants()
@@ -32,6 +33,16 @@ def test_a_mutant_changes_one_line() -> None:
         assert changed == [mutant.line]
     with pytest.raises(ValueError, match="is not in"):
         replace(MUTANTS[0], line=1, old="nothing").apply("one line")
+
+
+def test_a_sample_has_mutants_of_each_chip() -> None:
+    drawn = sample(MUTANTS, FOLDERS, 30, seed=0)
+    assert Counter(m.file.partition("/")[0] for m in drawn) == dict.fromkeys(FOLDERS, 10)
+    assert drawn == sample(MUTANTS, FOLDERS, 400, seed=0)[:30]
+    assert drawn != sample(MUTANTS, FOLDERS, 30, seed=1)
+    of_riot = [mutant for mutant in MUTANTS if mutant.file.startswith("riot/")]
+    assert set(sample(MUTANTS, FOLDERS, 400, seed=0)) > set(of_riot)
+    assert set(sample(MUTANTS, ["riot"], 400, seed=0)) == set(of_riot)
 
 
 @pytest.mark.slow

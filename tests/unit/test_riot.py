@@ -181,6 +181,49 @@ frame:  LDA #2
     assert cells(source, 0x90) == [200 - 1 - lines * 76 // 1024]
 
 
+def test_a_late_read_counts_in_later_frames() -> None:
+    frame = """
+        LDA #2                  ; 2 cycles
+        STA VSYNC               ; 3
+        .wait 228
+        LDA #0                  ; 2
+        STA VSYNC               ; 3, and a frame begins
+        .wait 228
+"""
+    source = f"""
+start:  LDA #1
+        STA TIM8T
+        .wait 20
+        LDA INTIM               ; late: 24 cycles after the write
+        STA $90                 ; 3 cycles
+        {frame * 2}
+        LDA INTIM               ; 4
+        STA $91
+"""
+    gap = 3 + 2 * (2 + 3 + 228 + 2 + 3 + 228) + 4
+    assert cells(source, 0x90, 0x91) == timer_model(1, 8, [24, gap])
+
+
+def test_each_setting_has_a_late_read_of_its_own() -> None:
+    source = """
+start:  LDA #1
+        STA TIM8T
+        .wait 20
+        LDA INTIM               ; late: 24 cycles after the write
+        STA $90
+        LDA #1
+        STA TIM8T
+        .wait 30
+        LDA INTIM               ; late: 34 cycles after the write
+        STA $91                 ; 3 cycles
+        .wait 20
+        LDA INTIM               ; 4
+        STA $92
+"""
+    expected = timer_model(1, 8, [24]) + timer_model(1, 8, [34, 3 + 20 + 4])
+    assert cells(source, 0x90, 0x91, 0x92) == expected
+
+
 @pytest.mark.parametrize(
     ("address", "interval"),
     [(0x294, 1), (0x29C, 1), (0x295, 8), (0x29E, 64), (0x2BF, 1024), (0x0694, 1), (0x2E95, 8)],
