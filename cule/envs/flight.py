@@ -5,6 +5,8 @@ On the CPU the batch queues steps for its threads. On a GPU `recv` launches the 
 
 from __future__ import annotations
 
+import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,6 +74,10 @@ class Flight:
         with native_errors:
             self._batch.send_reset(seeds)
         self._ids = None
+
+    def turn(self, lock: threading.RLock) -> AbstractContextManager[object]:
+        """The turn of `receive`: on a GPU, which steps in it, that of the lock of all calls."""
+        return nullcontext() if isinstance(self._batch, _core.Batch) else lock
 
     def receive(self, out: Outputs) -> None:
         """Wait for a batch of environments."""

@@ -214,8 +214,11 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
     def close_extras(self, **kwargs: object) -> None:
         """Free everything; `close` calls it once."""
-        if self._state is not State.LEFT_BEHIND:
-            self._batch.close()
+        try:
+            if self._state is not State.LEFT_BEHIND:
+                self._batch.close()
+        finally:  # also where a signal's handler raises
+            self._state = State.CLOSED
 
     @property
     def closed(self) -> bool:
@@ -270,11 +273,12 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         Raises:
             CallOrderError: Fewer environments have been sent.
         """
-        self._check_ready()
-        self._flight.check_enough()
-        out = self._step_outputs()
-        self._flight.receive(out)
-        return self._results.step(out)
+        with self._flight.turn(self._lock):
+            self._check_ready()
+            self._flight.check_enough()
+            out = self._step_outputs()
+            self._flight.receive(out)
+            return self._results.step(out)
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
 

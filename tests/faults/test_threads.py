@@ -187,10 +187,33 @@ def test_close_ends_a_recv_that_waits() -> None:
     assert [type(error) for error in errors] == [ClosedError]
 
 
+def test_an_interrupted_close_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make("pong", 1)
+    env.reset(seed=0)
+    batch = env._batch
+
+    class Interrupted:
+        """As a batch on a GPU, which has nothing left to close then."""
+
+        def close(self) -> None:
+            batch.close()
+            monkeypatch.delattr(Interrupted, "close")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(env, "_batch", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        env.close()
+    assert env.closed
+    env.close()
+    with pytest.raises(ClosedError):
+        env.step(np.zeros(1, np.int64))
+
+
 @pytest.mark.parametrize("batch_size", [2, 4], ids=["some", "all"])
 def test_a_reset_does_not_wait_for_a_recv_that_waits(batch_size: int) -> None:
     """One of the calls takes the environments under way; for the other there are too few."""
-    env = make("pong", 4, batch_size=batch_size, num_threads=2, frameskip=300)
+    options = {"batch_size": batch_size, "frameskip": 1000, "max_num_frames_per_episode": 10**6}
+    env, new = (make("pong", 4, num_threads=2, **options) for _ in range(2))
     actions, shape = np.zeros(batch_size, np.int64), env.observation_space.shape
     done: dict[str, object] = {}
 
@@ -222,7 +245,6 @@ def test_a_reset_does_not_wait_for_a_recv_that_waits(batch_size: int) -> None:
             break
     assert outcomes <= {(shape, CallOrderError), (CallOrderError, shape), (shape, shape)}
     assert (shape, CallOrderError) in outcomes
-    new = make("pong", 4, batch_size=batch_size, num_threads=2, frameskip=300)
     assert np.array_equal(first_frames(env), first_frames(new))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from cule import device as devices
 from cule.envs import translation
 from cule.envs.launch import Geometry, choose_geometry
 from cule.games import list_games, rom_status
+from tests.support import fake_cuda
 from tests.support.cases import long_except
 from tests.support.kernels import Pair, assert_golden
 
@@ -385,3 +387,24 @@ def test_several_players(game: str, number: int) -> None:
         cule.MultiAgentVectorEnv(game, 1, device="cuda", kernel="compiled")
     for env in envs:
         env.close()
+
+
+def test_recv_waits_for_calls_of_other_threads() -> None:
+    """It steps the environments, which only one call may do at a time."""
+    env = cule.AtariVectorEnv("pong", 2, device="cuda:0")
+    env.reset(seed=0)
+    env.send(np.zeros(2, np.int64))
+    received: list[object] = []
+
+    def receive() -> None:
+        with fake_cuda.in_thread():
+            received.append(env.recv())
+
+    thread = threading.Thread(target=receive, daemon=True)
+    with env._lock:  # inside a call
+        thread.start()
+        thread.join(0.5)
+        assert not received
+    thread.join(60)
+    assert len(received) == 1
+    env.close()

@@ -559,3 +559,13 @@ def fake_cuda(count: int = 1, memory_bytes: int | None = None) -> Iterator[FakeC
             yield _install(patch, count, memory_bytes)
         finally:
             _installed.pop()
+
+
+@contextlib.contextmanager
+def in_thread() -> Iterator[None]:
+    """The GPUs in another thread, if there are any: what torch asks is set for each thread."""
+    with contextlib.ExitStack() as stack:
+        if _installed:
+            stack.enter_context(_Operations())
+            stack.enter_context(_Functions())
+        yield

@@ -50,7 +50,7 @@ _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
 
 def _merge(clock: Clock, other: Clock) -> None:
-    for stream, tick in other.items():
+    for stream, tick in list(other.items()):  # other threads may use it
         clock[stream] = max(clock.get(stream, 0), tick)
 
 
@@ -96,7 +96,7 @@ class Order:
 
     def host_waited(self, *, for_all: bool = False) -> None:
         """All that is asked for from now on comes after the current stream's work, or all work."""
-        for stream in _streams if for_all else (self.current,):
+        for stream in list(_streams) if for_all else (self.current,):
             _merge(self._host, stream.clock)
 
     def note(self, name: str, read: Iterable[Any], written: Iterable[Any]) -> None:
@@ -113,14 +113,14 @@ class Order:
         """
         stream = self.current
         _merge(stream.clock, self._host)
-        if not _is_before(stream.freed.items(), stream.clock):
+        if not _is_before(list(stream.freed.items()), stream.clock):
             raise RuntimeError(f"race: {name} may get memory that another stream uses still")
         stream.freed.clear()
         now = stream.tick()
         for things, writes in ((read, False), (written, True)):
             for thing in things:
                 marks = self._marks(thing)
-                before = marks.used.items() if writes else filter(None, [marks.written])
+                before = list(marks.used.items()) if writes else filter(None, [marks.written])
                 if not _is_before(before, stream.clock):
                     what = "writes" if writes else "reads"
                     raise RuntimeError(
