@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import missing
 from tests.support.cases import long_except
-from tests.support.concurrency import CASE_SECONDS, KINDS
+from tests.support.concurrency import KINDS, run_cases
 
 pytestmark = [
     pytest.mark.ale,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
 ]
 
-ROOT = Path(__file__).parents[2]
+QUICK = ("one thread", "asynchronous", "decorrelated", "gymnasium", "cuda")
+#: That of PettingZoo is in tests/integrations/test_pettingzoo.py.
+HERE = [kind for kind in KINDS if kind != "parallel"]
 
 
-def run_cases(kind: str, first_seed: int, cases: int) -> None:
-    command = [sys.executable, "-m", "tests.support.concurrency", kind, str(first_seed), str(cases)]
-    limit = 30 + cases * CASE_SECONDS
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-4000:]
+def with_marks(cases: list[Any]) -> list[Any]:
+    """The cases, of which that of a GPU needs one."""
+    return [pytest.param("cuda", marks=pytest.mark.gpu) if c == "cuda" else c for c in cases]
 
 
-@pytest.mark.parametrize("kind", long_except(KINDS, every=2))
+def run_here(kind: str, first_seed: int, cases: int) -> None:
+    """Run some cases; of a GPU on the mock, where there is none."""
+    run_cases(kind, first_seed, cases, on_mock=kind == "cuda" and missing("gpu") is not None)
+
+
+@pytest.mark.parametrize("kind", with_marks(long_except(HERE, *QUICK)))
 def test_calls_at_random(kind: str) -> None:
-    run_cases(kind, 0, 3)
+    run_here(kind, 0, 3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", with_marks(HERE))
 @pytest.mark.long
 def test_many_calls_at_random(kind: str) -> None:
-    run_cases(kind, 100, 100)
+    run_here(kind, 100, 100)

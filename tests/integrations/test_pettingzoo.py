@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ import cule
 from cule.errors import InvalidArgumentError
 from cule.games import find_rom, load_multiplayer
 from tests.support.ale_pair import difference
+from tests.support.concurrency import run_cases
 
 pytest.importorskip(
     "pettingzoo", reason="pettingzoo is not installed; make test-integrations runs this"
@@ -279,3 +281,8 @@ def test_modules_of_games() -> None:
         assert module.env().possible_agents == turns_env(name).possible_agents
     with pytest.raises(ImportError, match="pacman_v9"):
         from cule.pettingzoo import pacman_v9  # noqa: F401
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_calls_at_random() -> None:
+    run_cases("parallel", 0, 3)

@@ -14,12 +14,16 @@ import os
 import pickle
 import random
 import signal
+import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import cule
@@ -29,6 +33,8 @@ from tests.support.runs import make
 CASE_SECONDS = 30  # a case that takes longer hangs
 THREADS, CALLS = 3, 12
 CHILD_SECONDS = 10
+COMPILE_SECONDS = 300  # of the mock GPU, once
+ROOT = Path(__file__).parents[2]
 
 
 def make_ale() -> cule.ALEInterface:
@@ -42,6 +48,13 @@ def make_ale() -> cule.ALEInterface:
     return ale
 
 
+def make_parallel() -> Any:
+    """An environment of PettingZoo, which need not be installed."""
+    from cule.pettingzoo import parallel_env
+
+    return parallel_env("joust_v3", obs_type="ram", seed=1)
+
+
 #: Classes of environments, and what they differ in.
 KINDS: dict[str, Callable[[], Any]] = {
     "one thread": lambda: make("breakout", 4),
@@ -52,7 +65,16 @@ KINDS: dict[str, Callable[[], Any]] = {
     "players": lambda: cule.MultiAgentVectorEnv("joust", 3, num_threads=2),
     "single": lambda: cule.AtariEnv("pong"),
     "ale": make_ale,
+    # The checker of Gymnasium is for one thread.
+    "gymnasium": lambda: gymnasium.make("cule/Pong-v5", disable_env_checker=True),
+    "gymnasium vector": lambda: gymnasium.make_vec("cule/Pong-v5", 4, num_threads=2),
+    "cuda": lambda: make("breakout", 2, device="cuda", num_threads=0),
+    "parallel": make_parallel,
 }
+#: Those that signals do not interrupt: the mock GPU is made of torch's modes, which keep a stack.
+WITHOUT_SIGNALS = ("cuda",)
+#: Those without the calls of `cule.AtariVectorEnv` beyond Gymnasium.
+ONE_CONSOLE = ("single", "ale", "gymnasium", "parallel")
 
 
 class Case:
@@ -69,7 +91,7 @@ class Case:
             self.calls = [*calls, self.look, self.fork]
             return
         self.calls = [*calls, self.pickle, self.fork]
-        if kind != "single":
+        if kind not in ONE_CONSOLE:
             self.calls += [self.look, self.send, self.send, self.recv, self.recv, self.states]
         if random.Random(f"{kind} {seed}").random() < 0.3:
             self.calls.append(self.close)
@@ -80,7 +102,10 @@ class Case:
             assert isinstance(self.env.act(rng.randrange(2)), int)
             return
         obs = self.env.step(self.actions())[0]
-        assert obs.shape == self.env.observation_space.shape
+        if self.kind == "parallel":
+            assert all(seen.shape == (128,) for seen in obs.values())
+        else:
+            assert obs.shape == self.env.observation_space.shape
 
     def reset(self, rng: random.Random) -> None:
         if self.kind == "ale":
@@ -128,8 +153,10 @@ class Case:
         assert os.waitpid(child, 0)[1] == 0, "a child waits, or fails"
 
     def actions(self) -> Any:
-        if self.kind == "single":
+        if self.kind in ("single", "gymnasium"):
             return 0
+        if self.kind == "parallel":
+            return dict.fromkeys(self.env.possible_agents, 0)
         return np.zeros(self.env.action_space.shape, np.int64)
 
     # --- the case ---
@@ -143,13 +170,22 @@ class Case:
         except CuleError:
             pass
 
+    def in_thread(self) -> AbstractContextManager[None]:
+        """What a thread needs for the mock GPU."""
+        if self.kind != "cuda":
+            return nullcontext()
+        from tests.support import fake_cuda
+
+        return fake_cuda.in_thread()
+
     def play(self, number: int) -> None:
         """The calls of one thread."""
         rng = random.Random(f"{self.kind} {self.seed} {number}")
         try:
-            for _ in range(CALLS):
-                call = rng.choice(self.calls)
-                self.allow(lambda call=call: call(rng))
+            with self.in_thread():
+                for _ in range(CALLS):
+                    call = rng.choice(self.calls)
+                    self.allow(lambda call=call: call(rng))
         except BaseException as error:
             self.errors.append(error)
 
@@ -164,7 +200,8 @@ class Case:
         for _ in range(CALLS):
             call = rng.choice(calls)
             try:
-                signal.setitimer(signal.ITIMER_REAL, rng.choice((0.0003, 0.002, 0.02)))
+                if self.kind not in WITHOUT_SIGNALS:
+                    signal.setitimer(signal.ITIMER_REAL, rng.choice((0.0003, 0.002, 0.02)))
                 self.allow(lambda call=call: call(rng))
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
@@ -202,8 +239,31 @@ class Case:
             results.append(obs)
         if self.kind != "asynchronous":  # which environments come first, is up to the threads
             for ours, expected in zip(*results, strict=True):
-                assert np.array_equal(ours, expected)
+                assert all(map(np.array_equal, arrays_of(ours), arrays_of(expected)))
         new.close()
+
+
+def arrays_of(obs: Any) -> list[Any]:
+    """Observations of all players, or one, in memory of the CPU."""
+    if isinstance(obs, dict):
+        return list(obs.values())
+    return [obs if isinstance(obs, np.ndarray) else obs.cpu().numpy()]
+
+
+def run_cases(kind: str, first_seed: int, cases: int, *, on_mock: bool = False) -> None:
+    """Run some cases in a process of their own, on the mock GPU or not."""
+    mock = ["tests.support.run_on_fake_cuda", "-m"] if on_mock else []
+    words = [*mock, "tests.support.concurrency", kind, str(first_seed), str(cases)]
+    limit_s = 30 + cases * CASE_SECONDS + on_mock * COMPILE_SECONDS
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-4000:]
 
 
 def interrupt(*_: object) -> None:
@@ -215,6 +275,7 @@ def main(kind: str, first_seed: int, cases: int) -> None:
     """Run some cases; a case that hangs ends the process with the stack of every thread."""
     warnings.simplefilter("ignore")  # of forks in a process with threads
     signal.signal(signal.SIGALRM, interrupt)
+    KINDS[kind]()  # outside the time of a case, because the mock GPU may have to be compiled
     for seed in range(first_seed, first_seed + cases):
         print(f"{kind} {seed}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)
