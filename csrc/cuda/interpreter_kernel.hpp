@@ -8,8 +8,8 @@
 
 namespace cule {
 
-// Lanes of the interpreter do not meet to render.
-constexpr u32 kMostInterpreted = 1;
+// Lanes of the interpreter render their own logs.
+constexpr u32 kMostInterpreted = 0;
 
 template <class Fetch, u32 kPlayers>
 __device__ CULE_INLINE void interpret(const DeviceBatch& b, const Tile* tiles, u32 num_tiles,

@@ -164,7 +164,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   const u32 t = blockIdx.x * warps + warp;
   if (t >= num_tiles) return;
   const Tile tile = tiles[t];
-  const bool has_helpers = b.lanes_per_warp <= kMost;
+  const bool has_helpers = kMost != 0 && b.lanes_per_warp <= kMost;
   const u32 memory = warps * kWarpRamBytes + warp * kLineScanBytes;
   const bool has_console = lane < tile.count;
   if (!has_console && !has_helpers) return;

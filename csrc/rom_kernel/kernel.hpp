@@ -25,7 +25,7 @@ CULE_HD Clock write_device(LaneMachine& m, Clock clock, u32 address, u32 value) 
 CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bool follows_write) {
   return m.write_tia_slow(clock, reg, value, follows_write);
 }
-CULE_HD Clock step_slowly(LaneMachine& m, Clock clock) { return step_slowly<LaneAccess>(m, clock); }
+CULE_HD Clock step_slowly(LaneMachine& m, Clock clock) { return step_slowly<TeamAccess>(m, clock); }
 CULE_HD void render_logs(LaneMachine& m, bool asks) {
   m.renderer.let_ask(true);
   if (asks) {
@@ -45,7 +45,12 @@ namespace cule {
 
 // As LaneEngine calls them.
 struct LinkedProgram {
-  __device__ void run(LaneMachine& m, const Group& lanes) const { cule_run_program(m, lanes); }
+  using Access = TeamAccess;
+
+  __device__ void run(LaneMachine& m, const Group& lanes) const {
+    cule_run_program(m, lanes);
+    m.renderer.let_ask(true);
+  }
 };
 
 }  // namespace cule

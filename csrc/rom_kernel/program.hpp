@@ -18,7 +18,7 @@ namespace cule {
 
 // The functions of the machine that are the same for all games (rom_kernel/kernel.hpp), which need
 // not be compiled for each.
-using LaneMachine = Machine<LaneAccess>;
+using LaneMachine = Machine<TeamAccess>;
 CULE_HD u32 read_device(LaneMachine& m, Clock clock, u32 address, u32 open_bus);
 CULE_HD u32 read_tia(LaneMachine& m, Clock clock, u32 address, u32 open_bus);
 CULE_HD Clock write_device(LaneMachine& m, Clock clock, u32 address, u32 value);
@@ -65,7 +65,7 @@ template <class Program>
 struct BlockBus {
   using Fetch = typename Program::Fetch;
 
-  Machine<LaneAccess>& m;
+  LaneMachine& m;
   u32 time;              // cycles since the step began, as in an entry of the log
   u32 instructions;      // since then
   LogEntry* next;        // for m.next
@@ -77,7 +77,7 @@ struct BlockBus {
   bool must_leave = false;  // the frame may be over, or the bank may have changed
   bool asks = false;        // for the log to be rendered, before a latch is read
 
-  CULE_HD CULE_INLINE BlockBus(Machine<LaneAccess>& machine, Clock clock)
+  CULE_HD CULE_INLINE BlockBus(LaneMachine& machine, Clock clock)
       : m(machine), first_beam(machine.step_cycle + machine.s.phase_cycles), ram(machine.ram) {
     resume(clock);
   }
@@ -215,7 +215,7 @@ struct BlockRun {
   static constexpr u32 kDone = kBlockMask;
   CULE_HD CULE_INLINE u32 next_block(Cpu& e, Bus& bus) {
     constexpr u32 kInterpreted = kDone;
-    Machine<LaneAccess>& m = bus.m;
+    LaneMachine& m = bus.m;
     all.sync();
     if (bus.must_leave) {
       is_running = is_running && !m.must_stop;
@@ -296,7 +296,7 @@ struct BlockRun {
   // The block at the program counter if it may begin now, else 0.
   CULE_HD CULE_INLINE u32 find_block(const Cpu& e, const Bus& bus) {
     using Fetch = typename Program::Fetch;
-    const Machine<LaneAccess>& m = bus.m;
+    const LaneMachine& m = bus.m;
     if (!is_running || !(e.pc & 0x1000)) return 0;
     const u32 entry = Program::block_at(Fetch::base(m.s) + Fetch::index(m.s, e.pc));
     if ((entry >> 16) != (e.pc & Program::kWindow)) return 0;

@@ -61,6 +61,8 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<LaneAccess>& m, const LaneO
 // The interpreter, as LaneEngine calls it.
 template <class Fetch>
 struct Interpreter {
+  using Access = LaneAccess;
+
   const LaneOpcode* opcodes;  // [256]; on the device in shared memory
 
   template <class Lanes>

@@ -1,11 +1,15 @@
-// warp/lane_access.hpp: the machine of a lane: its write log is rendered by all lanes of the warp.
+// warp/lane_access.hpp: the machine of a lane, and how its write log is rendered.
 //
-// Some lanes of a warp run consoles, the callers; the others help. Rendering needs all of them:
-// helpers wait in serve() until the step is over, and the callers come to it together, at the end
-// of a frame or where one of them asks. The warp renders one log after the other. Where not all
-// callers come, and with few entries to render, a lane renders by itself. The device defines
-// serve() (cuda/step_kernel.hpp). A frame that cannot stay a log gets memory for pixels first:
-// take_pixels() of the device.
+// LaneAccess: by the lane itself, in the interpreter, whose loop lacks the registers that all lanes
+// of a warp need to render together.
+//
+// TeamAccess: by all lanes of the warp. Some of them run consoles, the callers; the others help.
+// Rendering needs all of them: helpers wait in serve() until the step is over, and the callers come
+// to it together, at the end of a frame or where one of them asks. The warp renders one log after
+// the other. Where not all callers come, and with few entries to render, a lane renders by itself.
+// The device defines serve() (cuda/step_kernel.hpp).
+//
+// A frame that cannot stay a log gets memory for pixels first: take_pixels() of the device.
 #pragma once
 
 #include "console/latches.hpp"
@@ -51,15 +55,12 @@ enum class Served { kRendered, kRenderedWithClear, kNotRendered, kGone };
 // Records the latches that the program reads; at the end of a frame none, if it clears them before
 // it reads one.
 struct LaneRenderer : PlainRenderer {
-  const RenderTeam team;
-  bool may_ask;              // all callers come to serve() now
   bool has_cleared = false;  // CXCLR is in what has been rendered of the log
   bool has_read = false;     // a latch, before
   bool may_wait = false;     // the end of the frame records nothing
 
   template <class Engine>
-  CULE_HD LaneRenderer(const Console& c, const Engine& engine)
-      : PlainRenderer(c, engine), team(engine.render_team()), may_ask(team.is_lone) {
+  CULE_HD LaneRenderer(const Console& c, const Engine& engine) : PlainRenderer(c, engine) {
     const SharedFramebuffers* const predicted = c.memory.shared;
     if (predicted != nullptr && predicted->is_clearing) {
       collisions.wanted = predicted->read_latches;
@@ -69,29 +70,21 @@ struct LaneRenderer : PlainRenderer {
 
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m, bool is_end) {
-    const u32 recorded = is_end && may_wait ? 0 : collisions.wanted;
-    const bool asks = is_end ? team.has_helpers() && m.log->size - m.rendered >= kEntriesForTeam
-                             : has_much_to_render(m, m.log->size);
-    const bool comes = may_ask && (asks || !team.is_lone);
-    const u32 request =
-        asks ? RenderRequest::part(m.rendered, recorded, is_end, has_cleared).word : kNothing;
-    Served served = Served::kNotRendered;
-    if (comes) served = serve(m.renderer.team, m.console, request);
-    if (served == Served::kNotRendered) {
-      render_alone(m, recorded, is_end);
-    } else {
-      has_cleared |= served == Served::kRenderedWithClear;
-      shapes.reset();
-      collisions.state_changed();
-    }
+    TiaState& tia = m.s.tia;
+    const u32 wanted = collisions.wanted, recorded = recorded_latches(is_end);
+    collisions.wanted = recorded;
+    collisions.has_seen_clear = false;
+    collisions.state_changed();
+    PlainRenderer::render(m, is_end);
+    collisions.wanted = wanted;
+    has_cleared |= collisions.has_seen_clear;
+    Latches l{0, tia.missing_latches};
+    l.note(tia.collisions, recorded, collisions.has_seen_clear);
+    l = settle_latches(m.console, *m.log, l, recorded, is_end,
+                       has_cleared && holds_picture(m.console), FindLatches{m.console});
+    tia.collisions = u16(l.set);
+    tia.missing_latches = u16(l.missing);
   }
-  // Whether to ask for it before a latch is read; `size`: of the log.
-  template <class Machine>
-  CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
-    if (m.s.tia.missing_latches & collisions.wanted) return team.has_helpers();
-    return size - m.rendered >= team.least_entries;
-  }
-  CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
   template <class Machine>
   CULE_HD CULE_INLINE void before_latch_read(Machine& m, u32 reg) {
     const u32 latches = latches_of_register(reg);
@@ -114,24 +107,12 @@ struct LaneRenderer : PlainRenderer {
     }
   }
 
- private:
-  template <class Machine>
-  CULE_HD CULE_NOINLINE void render_alone(Machine& m, u32 recorded, bool is_end) {
-    TiaState& tia = m.s.tia;
-    const u32 wanted = collisions.wanted;
-    collisions.wanted = recorded;
-    collisions.has_seen_clear = false;
-    collisions.state_changed();
-    PlainRenderer::render(m, is_end);
-    collisions.wanted = wanted;
-    has_cleared |= collisions.has_seen_clear;
-    Latches l{0, tia.missing_latches};
-    l.note(tia.collisions, recorded, collisions.has_seen_clear);
-    l = settle_latches(m.console, *m.log, l, recorded, is_end,
-                       has_cleared && holds_picture(m.console), FindLatches{m.console});
-    tia.collisions = u16(l.set);
-    tia.missing_latches = u16(l.missing);
+ protected:
+  CULE_HD CULE_INLINE u32 recorded_latches(bool is_end) const {
+    return is_end && may_wait ? 0 : collisions.wanted;
   }
+
+ private:
   // Finds all latches, and records some more from now on.
   template <class Machine>
   CULE_HD CULE_NOINLINE void record_too(Machine& m, u32 latches) {
@@ -142,11 +123,52 @@ struct LaneRenderer : PlainRenderer {
   }
 };
 
+// The same, by all lanes of the warp where they come together.
+struct TeamRenderer : LaneRenderer {
+  const RenderTeam team;
+  bool may_ask;  // all callers come to serve() now
+
+  template <class Engine>
+  CULE_HD TeamRenderer(const Console& c, const Engine& engine)
+      : LaneRenderer(c, engine), team(engine.render_team()), may_ask(team.is_lone) {}
+
+  template <class Machine>
+  CULE_HD CULE_NOINLINE void render(Machine& m, bool is_end) {
+    const bool asks = is_end ? team.has_helpers() && m.log->size - m.rendered >= kEntriesForTeam
+                             : has_much_to_render(m, m.log->size);
+    const bool comes = may_ask && (asks || !team.is_lone);
+    const u32 request =
+        asks ? RenderRequest::part(m.rendered, recorded_latches(is_end), is_end, has_cleared).word
+             : kNothing;
+    Served served = Served::kNotRendered;
+    if (comes) served = serve(team, m.console, request);
+    if (served == Served::kNotRendered) {
+      LaneRenderer::render(m, is_end);
+    } else {
+      has_cleared |= served == Served::kRenderedWithClear;
+      shapes.reset();
+      collisions.state_changed();
+    }
+  }
+  // Whether to ask for it before a latch is read; `size`: of the log.
+  template <class Machine>
+  CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
+    if (m.s.tia.missing_latches & collisions.wanted) return team.has_helpers();
+    return size - m.rendered >= team.least_entries;
+  }
+  CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
+};
+
 // A lane of a warp: pictures are drawn later, by other threads.
 struct LaneAccess {
   using Ram = InterleavedRam;
   using Renderer = LaneRenderer;
   static constexpr bool kForeseesCharges = true;
+};
+
+// A lane of a warp whose lanes render together.
+struct TeamAccess : LaneAccess {
+  using Renderer = TeamRenderer;
 };
 
 }  // namespace cule

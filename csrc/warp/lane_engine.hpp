@@ -16,10 +16,11 @@
 namespace cule {
 
 // Runs frame steps in a lane, in step with the other lanes (Engine of BasicAle). Program executes
-// the instructions: Interpreter (warp/interpreter.hpp), or a ROM's own (rom_kernel/program.hpp).
+// the instructions on the machine of Program::Access: Interpreter (warp/interpreter.hpp), or a
+// ROM's own (rom_kernel/kernel.hpp).
 template <class Program, class Lanes>
 struct LaneEngine {
-  using Access = LaneAccess;
+  using Access = typename Program::Access;
 
   InterleavedRam working_ram;
   bool has_helpers;
@@ -42,11 +43,10 @@ struct LaneEngine {
     return {is_lone ? kEntriesForTeam : kEntriesForTeamOfSeveral, is_lone, scan_memory};
   }
 
-  CULE_HD void run(Machine<LaneAccess>& m) const {
+  CULE_HD void run(Machine<Access>& m) const {
     working_ram.load(m.s.ram);
     program.run(m, emulating);
     working_ram.store(m.s.ram);
-    m.renderer.let_ask(true);
   }
 };
 
