@@ -106,7 +106,7 @@ asan tsan: $(VENV)/installed-dev
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	  TSAN_OPTIONS=halt_on_error=1:history_size=7:suppressions=$(CURDIR)/tests/support/sanitizers/thread.txt \
 	  SANITIZED_CORE=$$(echo $(CURDIR)/build/$@/_core*.so) PYTHONPATH=$(CURDIR)/tests/support/sanitizers \
-	  $(BIN)/python -m pytest -q -m 'not slow' tests/unit tests/property tests/api \
+	  $(BIN)/python -m pytest -q -m 'not slow' tests/unit tests/property tests/api tests/faults/test_concurrency.py \
 	  $(UNSANITIZED:%=--ignore=tests/%)
 
 # Fuzzing; needs clang with libFuzzer, as $(CLANGXX), by default clang++. Reports inputs and instructions.

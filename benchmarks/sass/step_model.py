@@ -43,6 +43,7 @@ from tests.support import kernels
 RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
 NO_PART_OF_A_STEP = ("snapshots.cu",)
 FIRST_STEPS = 150  # at most; before counting, sampled for each console
+WARM_STEPS = 20  # of the kernels, which predict from what a program has read
 LEAST_CONSOLES, LEAST_WARPS = 32, 4  # executed, whatever the batch size; a block has four warps
 FRAMES = 4  # of a step
 
@@ -160,7 +161,8 @@ def execute_step(
     pair.cpu.reset(None, pair.consoles, pair.expected.out)
     pair.cpu.decorrelate(FIRST_STEPS, 1, pair.expected.out)
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
-    pair.step(pair.random_actions(rng))
+    for _ in range(WARM_STEPS):
+        pair.step(pair.random_actions(rng))
     with kernels.hooked_launches(run):
         pair.step(pair.random_actions(rng))
     pair.compare_snapshots()

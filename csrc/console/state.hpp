@@ -108,11 +108,12 @@ struct SharedFramebuffers {
   u32 console;            // its number
   u8 num_logs;
   u8 lent_logs;  // bit n: log n is in use outside the console
-  // Predictions of a back end that affect speed only: the latches that the program reads, whether
-  // it clears all of them in each frame, and whether it reads some before.
+  // What a back end predicts from, which affects speed only: the latches that the program has read,
+  // and of the last eight frames, the newest in bit 0, in which it has cleared all of them, and in
+  // which it has read one before.
   u16 read_latches;
-  bool is_clearing;
-  bool reads_first;
+  u8 clearing_frames;
+  u8 reading_frames;
 };
 
 // The large memory of a console, which is not part of its state.

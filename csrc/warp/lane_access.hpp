@@ -62,9 +62,9 @@ struct LaneRenderer : PlainRenderer {
   template <class Engine>
   CULE_HD LaneRenderer(const Console& c, const Engine& engine) : PlainRenderer(c, engine) {
     const SharedFramebuffers* const predicted = c.memory.shared;
-    if (predicted != nullptr && predicted->is_clearing) {
+    if (predicted != nullptr && predicted->clearing_frames == 0xFF) {
       collisions.wanted = predicted->read_latches;
-      may_wait = !predicted->reads_first;
+      may_wait = predicted->reading_frames == 0;
     }
   }
 
@@ -101,9 +101,9 @@ struct LaneRenderer : PlainRenderer {
   template <class Machine>
   CULE_HD CULE_NOINLINE void end_step(Machine& m, bool is_drawn) {
     if (!is_drawn) take_pixels(m.console);
-    if (m.console.memory.shared != nullptr) {
-      m.console.memory.shared->is_clearing = has_cleared;
-      m.console.memory.shared->reads_first = has_read;
+    if (SharedFramebuffers* const shared = m.console.memory.shared) {
+      shared->clearing_frames = u8(shared->clearing_frames << 1 | has_cleared);
+      shared->reading_frames = u8(shared->reading_frames << 1 | has_read);
     }
   }
 
