@@ -67,6 +67,21 @@ def test_curves_are_joined_by_preset(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert out.read_bytes() == first
 
 
+def test_returns_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows before the first end of an episode have none."""
+    write_run(tmp_path / "run", "ppo", {})
+    progress = tmp_path / "run" / "progress.csv"
+    progress.write_text("steps,episode_return\n64,nan\n128,-2.5\n192,3.5\n")
+    out = tmp_path / "a.svg"
+    main(["plot", str(tmp_path / "run"), "--returns", "--out", str(out)])
+    with out.with_suffix(".csv").open() as file:
+        rows = [(row["steps"], row["iqm"]) for row in csv.DictReader(file)]
+    assert rows == [("128", "-2.5"), ("192", "3.5")]
+    progress.write_text("steps,episode_return\n64,nan\n")
+    assert main(["plot", str(tmp_path / "run"), "--returns", "--out", str(out)]) == 2
+    assert "has no episode that ended" in capsys.readouterr().err
+
+
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", str(tmp_path)]) == 2
     assert "it must be the folder of a run" in capsys.readouterr().err

@@ -35,7 +35,7 @@ MOST_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Curve:
-    """Evaluations of the runs of one preset in one game."""
+    """Tests, or training returns, of the runs of one preset in one game."""
 
     game: str
     preset: str
@@ -71,18 +71,24 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_curves(runs: Sequence[Path]) -> list[Curve]:
-    """The curves of runs, joined by game and preset."""
+def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
+    """The curves of runs, joined by game and preset: scores of tests, or returns of training."""
+    table, column = ("progress.csv", "episode_return") if returns else ("evaluations.csv", "mean")
     joined: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     frameskips: dict[tuple[str, str], int] = {}
     for run in runs:
         config = read_config(run) or {}
         kind = str(config["game"]), str(config.get("preset", config["algorithm"]))
-        rows = read_rows(run / "evaluations.csv")
-        scores = {int(row["steps"]): float(row["mean"]) for row in rows}
+        scores = {
+            int(row["steps"]): score
+            for row in read_rows(run / table)
+            if not math.isnan(score := float(row[column]))
+        }
         if not scores:
             raise InvalidArgumentError(
-                f"{run} has no evaluations; train with --eval-every to have them"
+                f"{run} has no episode that ended"
+                if returns
+                else f"{run} has no evaluations; train with --eval-every to have them"
             )
         joined.setdefault(kind, {})[str(run)] = scores
         frameskips[kind] = int(config["frameskip"])
@@ -102,6 +108,9 @@ class PlotOptions:
     goal: float | None = None
     """Score of a dashed line."""
 
+    returns: bool = False
+    """Draw the mean returns of training episodes, in place of the scores of tests."""
+
 
 def plot_curves(words: Sequence[str]) -> int:
     """Run ``cule plot RUN...``: a table of the last scores, a CSV file and a picture."""
@@ -114,13 +123,13 @@ def plot_curves(words: Sequence[str]) -> int:
         allowed = "NAME.svg, NAME.png or NAME.pdf"
         raise InvalidArgumentError(f"out is {shown(str(options.out))}; it must be {allowed}")
     check_writable(options.out)
-    curves = read_curves(find_runs(options.runs))
+    curves = read_curves(find_runs(options.runs), returns=options.returns)
     points = {curve.label: curve.points() for curve in curves}
     _print_table(curves, points)
     table = options.out.with_suffix(".csv")
     write_table(table, curves, points)
     print(f"written: {table}")
-    draw(options.out, curves, points, options.goal)
+    draw(options.out, curves, points, options.goal, "return" if options.returns else "test score")
     print(f"written: {options.out}")
     return 0
 
@@ -190,6 +199,7 @@ def draw(
     curves: Sequence[Curve],
     points: Mapping[str, Mapping[int, Interval]],
     goal: float | None = None,
+    score: str = "test score",
 ) -> None:
     """Draw all curves into one picture, with a panel for each game."""
     games = list(dict.fromkeys(curve.game for curve in curves))
@@ -211,7 +221,7 @@ def draw(
                 axis.axhline(goal, color="grey", lw=0.8, ls="--")
             axis.set_title(game)
             axis.set_xlabel("emulated frames, millions")
-            axis.set_ylabel("test score")
+            axis.set_ylabel(score)
             axis.legend(loc="best", frameon=False)
 
 
