@@ -152,9 +152,11 @@ class SourceWriter {
            : op.mode == Mode::kAbsolute ? (operand & 0x1088) == 0
                                         : false;
   }
-  // Whether the access is, or is indexed from, a paddle, a fire button or nothing.
+  // Whether the access is, or is indexed from, a paddle, a fire button or nothing. PLA may be: some
+  // programs write the TIA by PHP, with the stack there, and pull what they pushed.
   bool reads_input(u32 offset) const {
     const Opcode& op = op_at(offset);
+    if (op.function == Function::kPla) return true;
     if (!op.loads() || op.stores()) return false;
     const bool is_absolute = op.mode != Mode::kOwn && op.size_bytes() == 3;
     const u32 operand = word_at(offset) >> 8;
