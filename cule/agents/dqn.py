@@ -98,7 +98,7 @@ class DQNConfig(AgentConfig):
     """Highest atom."""
 
     noisy: bool = False
-    """Use noisy layers instead of epsilon."""
+    """Use noisy layers instead of epsilon; IQN has both, as BTR."""
 
     noise_sigma0: float = 0.5
     """Initial scale of the noise."""
@@ -184,10 +184,26 @@ class IQNConfig(DQNConfig):
     kappa: PositiveFloat = 1.0
     """Error up to which the loss is quadratic."""
 
+    munchausen: Fraction = 0.0
+    """Share alpha of the scaled log-probability that is added to rewards; 0: none, and targets are
+    those of the best action."""
+
+    munchausen_temperature: PositiveFloat = 0.03
+    """Temperature tau of the policy, the softmax of the values divided by it."""
+
+    munchausen_min: float = -1.0
+    """Lowest scaled log-probability, tau log pi, at most 0."""
+
     def __post_init__(self) -> None:
         """Validate the options."""
         super().__post_init__()
-        require(self, "with IQN", num_atoms=1, noisy=False, dueling=False, loss="huber")
+        require(self, "with IQN", num_atoms=1, loss="huber")
+        if self.munchausen:
+            require(self, "with munchausen", double=False)
+        if not self.munchausen_min <= 0:
+            raise InvalidArgumentError(
+                f"munchausen_min is {shown(self.munchausen_min)}; it must be at most 0"
+            )
 
 
 class DQN(Learner):
@@ -300,7 +316,7 @@ class DQN(Learner):
     def epsilon(self) -> Tensor | float:
         """Current epsilon: a number, or one per environment ``[N]``."""
         config = self.config
-        if config.noisy:
+        if config.noisy and not isinstance(config, IQNConfig):
             return 0.0
         if config.exploration == "ladder":
             return self.ladder
@@ -420,18 +436,12 @@ def q_outputs(config: DQNConfig, num_actions: int) -> dict[str, tuple[int, ...]]
 def make_q_network(config: DQNConfig, setup: Setup) -> nn.Module:
     """Make action values, distributions of them or quantiles, on the CPU."""
     options = setup.network_options(normalize_obs=config.normalize_obs)
+    for name in ("dueling", "noisy", "noise_sigma0", "noise_groups"):
+        options[name] = getattr(config, name)
     if isinstance(config, IQNConfig):
         return ImplicitQuantileNetwork(setup.obs_shape, setup.num_actions, **options)
-    return QNetwork(
-        setup.obs_shape,
-        setup.num_actions,
-        dueling=config.dueling,
-        noisy=config.noisy,
-        num_atoms=config.num_atoms,
-        noise_sigma0=config.noise_sigma0,
-        noise_groups=config.noise_groups,
-        **options,
-    )
+    atoms = config.num_atoms
+    return QNetwork(setup.obs_shape, setup.num_actions, num_atoms=atoms, **options)
 
 
 def make_q_optimizer(

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         polar_from_raw,
         random_disc_actions,
     )
-    from cule.algos.quantiles import quantile_huber_loss
+    from cule.algos.quantiles import munchausen_targets, quantile_huber_loss
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -74,7 +74,7 @@ __getattr__, __dir__ = lazy_names(
             *("gaussian_entropy", "gaussian_log_prob", "noise_log_prob", "polar_from_disc"),
             *("polar_from_raw", "random_disc_actions"),
         ),
-        "quantiles": ("quantile_huber_loss",),
+        "quantiles": ("munchausen_targets", "quantile_huber_loss"),
     },
 )
 
@@ -98,6 +98,7 @@ __all__ = [
     "linear_schedule",
     "log_prob",
     "mean_of",
+    "munchausen_targets",
     "n_step_returns",
     "noise_log_prob",
     "normalize",

@@ -6,7 +6,7 @@ would round values and the logarithms of probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,19 @@ class HeadLinear(nn.Linear):
         """Map ``[B, in]`` of any floating type to float32 ``[B, out]``."""
         with torch.autocast(input.device.type, enabled=False):
             return super().forward(input.to(self.weight.dtype))
+
+
+def linear_maker(noisy: bool, sigma0: float, groups: int) -> Callable[..., nn.Module]:
+    """Choose the linear layers of a head, from inputs, outputs and `is_head`: all noisy or none."""
+
+    def linear(inputs: int, outputs: int, *, is_head: bool = False) -> nn.Module:
+        if noisy:
+            from cule.nets.noisy import NoisyLinear
+
+            return NoisyLinear(inputs, outputs, sigma0=sigma0, groups=groups, is_head=is_head)
+        return (HeadLinear if is_head else nn.Linear)(inputs, outputs)
+
+    return linear
 
 
 class TorsoNetwork(nn.Module):
@@ -119,19 +132,12 @@ class QNetwork(TorsoNetwork):
         super().__init__(make(torso, obs_shape), obs_shape, normalize_obs)
         self.num_actions, self.num_atoms, self.dueling = num_actions, num_atoms, dueling
 
-        def linear(inputs: int, outputs: int, *, is_head: bool) -> nn.Module:
-            if noisy:
-                from cule.nets.noisy import NoisyLinear
-
-                return NoisyLinear(
-                    inputs, outputs, sigma0=noise_sigma0, groups=noise_groups, is_head=is_head
-                )
-            return (HeadLinear if is_head else nn.Linear)(inputs, outputs)
+        linear = linear_maker(noisy, noise_sigma0, noise_groups)
 
         def stream(outputs: int) -> nn.Module:
             if not has_hidden:
                 return linear(features, outputs, is_head=True)
-            first = linear(features, hidden, is_head=False)
+            first = linear(features, hidden)
             return nn.Sequential(first, nn.ReLU(), linear(hidden, outputs, is_head=True))
 
         features = self.torso.num_features

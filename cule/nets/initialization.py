@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from cule.errors import InvalidArgumentError, shown
 
@@ -39,6 +40,13 @@ def initialize(module: nn.Module, rule: str, gain: float = math.sqrt(2.0)) -> No
             else:
                 nn.init.kaiming_normal_(sampled, nonlinearity="relu")
             with torch.no_grad():
-                layer.weight.copy_(sampled)
+                source_of(layer).copy_(sampled)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+def source_of(layer: nn.Conv2d | nn.Linear) -> Tensor:
+    """The weight of a layer, or what a normalization makes it of."""
+    if is_parametrized(layer, "weight"):
+        return layer.parametrizations.weight.original  # type: ignore[union-attr, return-value]
+    return layer.weight

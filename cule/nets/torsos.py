@@ -6,6 +6,9 @@ small       16 6x6/3, 32 4x4/2, linear 256; for 42 x 42 observations, on CPUs
 nips        Mnih et al. 2013: 16 8x8/4, 32 4x4/2, linear 256; a third of the work, for CPUs
 impala      Espeholt et al. 2018: three residual sections of 16, 32, 32 channels, linear 256
 impala2     the same, twice as wide
+btr         impala2 with spectral normalization of the residual layers (Miyato et al. 2018) and
+            adaptive max-pooling to 6 x 6 after them (Clark et al. 2024)
+btr_small   the same, as wide as impala
 vector      linear 128 and ReLU; for RAM and other vectors
 mlp         flatten, linear 128 twice; for small images and tests
 relations   rows, movements and distances of objects, linear 128 twice; for objects
@@ -19,6 +22,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from cule.errors import InvalidArgumentError, shown
 
@@ -33,11 +37,19 @@ CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
     "small": (((16, 6, 3), (32, 4, 2)), 256),
 }
 
+#: Factor on the channels of the residual networks, and whether they are those of BTR.
+IMPALAS = {
+    "impala": (1, False),
+    "impala2": (2, False),
+    "btr": (2, True),
+    "btr_small": (1, True),
+}
+
 #: Torsos that read rows of objects, and nothing else.
 OBJECT_TORSOS = ("relations", "objects")
 
 #: Names of the torsos.
-TORSOS = (*CONVOLUTIONS, "impala", "impala2", "vector", "mlp", *OBJECT_TORSOS)
+TORSOS = (*CONVOLUTIONS, *IMPALAS, "vector", "mlp", *OBJECT_TORSOS)
 
 
 class ByteConv2d(nn.Conv2d):
@@ -132,7 +144,9 @@ class _Residual(nn.Module):
         return x + moved
 
 
-def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential:
+def _impala(name: str, obs_shape: Sequence[int]) -> nn.Sequential:
+    width, is_spectral = IMPALAS[name]
+    channels, rows, columns = obs_shape
     layers: list[nn.Module] = []
     first = True
     for filters in (16 * width, 32 * width, 32 * width):
@@ -144,8 +158,18 @@ def _impala(channels: int, width: int, rows: int, columns: int) -> nn.Sequential
             _Residual(filters),
         ]
         channels, rows, columns, first = filters, -(-rows // 2), -(-columns // 2), False
+    if is_spectral:
+        layers.append(nn.AdaptiveMaxPool2d(6))
+        rows, columns = 6, 6
     layers += [nn.ReLU(), nn.Flatten(), nn.Linear(channels * rows * columns, 256), nn.ReLU()]
-    return nn.Sequential(*layers)
+    body = nn.Sequential(*layers)
+    channels_last(body)
+    if is_spectral:
+        for block in body.modules():
+            if isinstance(block, _Residual):
+                spectral_norm(block.first)
+                spectral_norm(block.second)
+    return body
 
 
 def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalized: bool) -> list[nn.Module]:
@@ -210,9 +234,7 @@ def make_torso(name: str, obs_shape: Sequence[int]) -> Torso:
         )
     if name in CONVOLUTIONS:
         body = convolutional_body(name, obs_shape)
+        channels_last(body)
     else:
-        channels, rows, columns = obs_shape
-        body = _impala(channels, 2 if name == "impala2" else 1, rows, columns)
-    torso = Torso(body, example, is_image=True)
-    channels_last(torso)
-    return torso
+        body = _impala(name, obs_shape)
+    return Torso(body, example, is_image=True)

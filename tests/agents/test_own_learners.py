@@ -188,7 +188,7 @@ OWN: dict[str, type[Net]] = {
     "ppo-continuous": GaussianNet,
     "ppo-rnd": TwoValueNet,
     **dict.fromkeys(("ppo-lstm", "vtrace-lstm"), GruNet),
-    "iqn": QuantileNet,
+    **dict.fromkeys(("iqn", "btr"), QuantileNet),
     "rainbow": AtomNet,
     "apex-dpg": ActorAndCritic,
 }

@@ -447,10 +447,71 @@ def test_iqn(double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(metrics["loss"]) == pytest.approx(total / 32, rel=1e-3)
 
 
-def test_iqn_refuses_options_of_other_heads() -> None:
-    for name, value in (("num_atoms", 51), ("noisy", True), ("dueling", True)):
-        with pytest.raises(InvalidArgumentError, match=f"{name} is {value}; with IQN it must be"):
-            small_learner("iqn", **{name: value})
+def test_munchausen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss against soft targets, in loops, of a network with two streams."""
+    options = {"munchausen": 0.7, "munchausen_temperature": 0.1, "munchausen_min": -0.11}
+    options |= {"dueling": True, "n_step": 3, "num_target_quantiles": 5}
+    agent: Any = small_learner("iqn", **options, learning_starts=20_000)
+    for _ in agent.train(steps=16 * 20):
+        pass
+    batch = agent.replay.sample(32)
+    monkeypatch.setattr(agent, "sample", lambda: batch)
+    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
+    draws = copy_of(agent.generator)
+
+    def fractions(count: int) -> Any:
+        return torch.rand((32, count), generator=draws).double()
+
+    with torch.no_grad():
+        sampled = fractions(5)
+        before = target(batch.obs.double(), sampled).mean(1)
+        after = target(batch.next_obs.double(), sampled)
+        asked = fractions(8)
+        given = network(batch.obs.double(), asked)
+    total, clipped = 0.0, 0
+    for i in range(32):
+        action = int(batch.actions[i])
+        bonus = 0.1 * float((before[i] / 0.1).log_softmax(0)[action])
+        clipped += bonus < -0.11
+        policy = (after[i].mean(0) / 0.1).softmax(0)
+        for k in range(5):
+            follows = sum(
+                float(policy[a]) * (float(after[i, k, a]) - 0.1 * math.log(float(policy[a])))
+                for a in range(3)
+            )
+            y = float(batch.returns[i]) + 0.7 * max(bonus, -0.11)
+            y += float(batch.discounts[i]) * follows
+            for m in range(8):
+                u = y - float(given[i, m, action])
+                huber = u * u / 2 if abs(u) <= 1 else abs(u) - 0.5
+                total += abs(float(asked[i, m]) - (u < 0)) * huber / 5
+    assert 0 < clipped < 32
+    metrics = agent.update()
+    assert float(metrics["loss"]) == pytest.approx(total / 32, rel=1e-3)
+
+
+def test_noisy_quantiles_keep_epsilon() -> None:
+    agent: Any = small_learner("iqn", noisy=True, epsilon_end=0.25, epsilon_steps=1)
+    before = [p.clone() for p in agent.network.parameters()]
+    for _ in agent.train(steps=2_000):
+        pass
+    assert agent.updates > 0
+    assert agent.epsilon() == 0.25
+    after = agent.network.parameters()
+    assert not any(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+    assert small_learner("rainbow").epsilon() == 0.0  # type: ignore[attr-defined]
+
+
+def test_iqn_refuses_options_that_do_not_fit() -> None:
+    for changes, text in (
+        ({"num_atoms": 51}, "num_atoms is 51; with IQN it must be 1"),
+        ({"munchausen": 0.9, "double": True}, "double is True; with munchausen it must be False"),
+        ({"munchausen": 1.1}, "munchausen is 1.1"),
+        ({"munchausen_min": 0.1}, "munchausen_min is 0.1; it must be at most 0"),
+        ({"munchausen_min": math.nan}, "munchausen_min is nan"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=text):
+            small_learner("iqn", **changes)
 
 
 def copy_of(generator: Any) -> Any:

@@ -145,6 +145,24 @@ SMALL: dict[str, Small] = {
     "iqn": Small(
         {**_REPLAY, "epsilon_steps": 3_000, "num_quantiles": 8, "num_target_quantiles": 8}, 5_600
     ),
+    "btr": Small(
+        {
+            **_REPLAY,
+            "epsilon_steps": 1_000,
+            "num_quantiles": 8,
+            "num_target_quantiles": 8,
+            "num_acting_quantiles": 8,
+            "munchausen": 0.9,
+            "dueling": True,
+            "noisy": True,
+            "prioritized": True,
+            "alpha": 0.2,
+            "beta_start": 0.2,
+            "beta_end": 0.2,
+        },
+        8_000,
+        algorithm="iqn",
+    ),
     "rainbow": Small({**_REPLAY, "v_min": -2.0, "v_max": 2.0, "num_atoms": 21}, 4_000),
 }
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from cule import nets  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.kernels import gather_blocks  # noqa: E402
+from cule.nets.initialization import initialize  # noqa: E402
 from cule.nets.torsos import float_images  # noqa: E402
 
 IMAGE = (4, 84, 84)
@@ -33,6 +34,8 @@ def size_of(module: torch.nn.Module) -> int:
         ("nature32", 512, 8_224 + 32_832 + 18_464 + 803_328),
         ("nips", 256, 4_112 + 8_224 + 663_808),
         ("impala", 256, 592 + 9_280 + 4_640 + 36_992 + 9_248 + 36_992 + 991_488),
+        ("btr_small", 256, 592 + 9_280 + 4_640 + 36_992 + 9_248 + 36_992 + 1_152 * 256 + 256),
+        ("btr", 256, 1_184 + 36_992 + 18_496 + 147_712 + 36_928 + 147_712 + 2_304 * 256 + 256),
         ("mlp", 128, 28_224 * 128 + 128 + 128 * 128 + 128),
     ],
 )
@@ -41,6 +44,54 @@ def test_torsos(name: str, features: int, parameters: int) -> None:
     assert torso(pictures()).shape == (3, features)
     assert torso.num_features == features
     assert size_of(torso) == parameters
+
+
+@pytest.mark.parametrize("rule", ["torch", "orthogonal", "he"])
+def test_residual_layers_of_btr_are_normalized(rule: str) -> None:
+    """12 convolutions have the largest singular value 1; the 3 before them and the last do not."""
+    torch.manual_seed(0)
+    torso = nets.make_torso("btr_small", (2, 42, 42))
+    before = {name: p.clone() for name, p in torso.named_parameters()}
+    initialize(torso, rule)
+    changed = {name for name, p in torso.named_parameters() if not torch.equal(before[name], p)}
+    assert changed == (set() if rule == "torch" else set(before))
+    images = torch.zeros(1, 2, 42, 42, dtype=torch.uint8)
+    for _ in range(300):  # the power iteration
+        torso(images)
+    torso.eval()
+    layers = [m for m in torso.modules() if isinstance(m, torch.nn.Conv2d)]
+    norms = [float(torch.linalg.matrix_norm(m.weight.detach().flatten(1), 2)) for m in layers]
+    is_residual = [m.kernel_size == (3, 3) and m.in_channels == m.out_channels for m in layers]
+    is_residual[10] = False  # the first of the third section
+    assert sum(is_residual) == 12
+    ones = [abs(norm - 1.0) < 1e-3 for norm in norms]
+    assert ones == is_residual
+
+
+def test_pixels_of_any_size_give_btr_as_many_features() -> None:
+    sizes = {nets.make_torso("btr_small", (1, n, n)).body[-2].in_features for n in (42, 64, 84)}
+    assert sizes == {6 * 6 * 32}
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_dueling_quantiles(noisy: bool) -> None:
+    """The mean over actions is the stream of the state; the plain network is as it was."""
+    network = nets.ImplicitQuantileNetwork((8,), 5, torso="vector", dueling=True, noisy=noisy)
+    nets.sample_noise(network, torch.Generator().manual_seed(0))
+    obs = torch.randint(0, 256, (4, 8), dtype=torch.uint8)
+    quantiles = network(obs, torch.rand(4, 3))
+    assert quantiles.shape == (4, 3, 5)
+    plain = nets.ImplicitQuantileNetwork((8,), 5, torso="vector")
+    hidden = 128 * 512 + 512
+    assert size_of(network) - size_of(plain) == (
+        hidden + 513 + (hidden + 513 * 5 + hidden + 513 if noisy else 0)
+    )
+    assert network.value is not None
+    cosines = torch.cos(torch.full((4, 3, 1), 0.25) * network.harmonics)
+    features = network.features(obs).unsqueeze(1) * network.embedding(cosines).relu()
+    torch.testing.assert_close(
+        network(obs, torch.full((4, 3), 0.25)).mean(-1, keepdim=True), network.value(features)
+    )
 
 
 def test_nature_network_has_the_published_size() -> None:

@@ -70,8 +70,8 @@ class AgentConfig(GameOptions):
     """Device of the environments; empty: the device of the network."""
 
     network: str = "nature"
-    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, mlp; vector for
-    RAM; relations or objects for objects."""
+    """Torso: nature, nature32, nips, small (for CPUs), impala, impala2, btr, btr_small, mlp; vector
+    for RAM; relations or objects for objects."""
 
     initialization: str = "orthogonal"
     """Initialization of the weights: orthogonal, he or torch."""

@@ -105,15 +105,37 @@ class QuantileHead(ValueHead):
         """Quantile Huber losses, which are also the errors."""
         config, size, generator = self.config, len(batch.actions), self.setup.generator
         with torch.no_grad():
-            chooser = online if config.double else target
-            best = self.values(chooser, batch.next_obs, generator).argmax(-1)
-            sampled = self._fractions(size, config.num_target_quantiles, generator)
-            after = self._quantiles(target, batch.next_obs, sampled, best)
-            targets = batch.returns.unsqueeze(1) + batch.discounts.unsqueeze(1) * after
+            if config.munchausen:
+                targets = self._soft_targets(target, batch)
+            else:
+                chooser = online if config.double else target
+                best = self.values(chooser, batch.next_obs, generator).argmax(-1)
+                sampled = self._fractions(size, config.num_target_quantiles, generator)
+                after = self._quantiles(target, batch.next_obs, sampled, best)
+                targets = batch.returns.unsqueeze(1) + batch.discounts.unsqueeze(1) * after
         fractions = self._fractions(size, config.num_quantiles, generator)
         taken = self._quantiles(online, batch.obs, fractions, batch.actions)
         losses = algos.quantile_huber_loss(taken, fractions, targets, config.kappa)
         return Losses(losses.detach(), losses, taken.detach().mean(1))
+
+    def _soft_targets(self, target: Network, batch: Batch) -> Tensor:
+        """Targets ``[B, K]`` of Munchausen IQN, from the target network alone."""
+        config = self.config
+        size, count = len(batch.actions), config.num_target_quantiles
+        fractions = self._fractions(size, count, self.setup.generator)
+        with self.setup.autocast():
+            values = target(batch.obs, fractions).mean(1)
+            after = target(batch.next_obs, fractions)
+        return algos.munchausen_targets(
+            batch.returns,
+            batch.discounts,
+            values,
+            batch.actions,
+            after,
+            alpha=config.munchausen,
+            temperature=config.munchausen_temperature,
+            lowest=config.munchausen_min,
+        )
 
     def _quantiles(
         self, network: Network, obs: Tensor, fractions: Tensor, actions: Tensor

@@ -76,6 +76,10 @@ _IMPALA = {"num_envs": 320, "num_batches": 10, "steps_per_update": 2.0, "network
 _VTRACE_CPU = {**_CPU_RMSPROP, "initialization": "orthogonal", "num_batches": 4,
     "steps_per_update": 1.0, "learning_rate": 7e-4, "learning_rate_schedule": "linear",
     "entropy_coef": 0.003, "total_steps": 2_000_000}
+_BTR = {"num_envs": 64, "samples_per_insert": 4.0, "n_step": 3, "gamma": 0.997,
+    "dueling": True, "noisy": True, "prioritized": True, "alpha": 0.2, "beta_start": 0.2,
+    "beta_end": 0.2, "num_quantiles": 8, "num_target_quantiles": 8, "num_acting_quantiles": 8,
+    "munchausen": 0.9, "target_interval": 500, "max_grad_norm": 10.0, "noop_max": 30}
 # fmt: on
 
 #: Values of options that only training uses, which every machine accepts.
@@ -139,6 +143,12 @@ PRESETS: dict[str, Preset] = {
         learning_rate=2.5e-4, n_step=3, double=True, exploration="ladder", learning_starts=100_000,
         memory=2_000_000, max_grad_norm=10.0, precision="bf16"),
     "apex-dqn-gpu": _preset("apex-dqn", num_envs=4096, precision="bf16"),
+    "btr": _preset("iqn", **_BTR, network="btr", batch_size=256, learning_rate=1e-4,
+        optimizer_eps=0.005 / 256, memory=2**20, learning_starts=200_000,
+        epsilon_steps=2_000_000, total_steps=50_000_000),
+    "btr-cpu": _preset("iqn", **{**_CPU, **_BTR, "network": "btr_small"}, stack_num=2,
+        batch_size=64, learning_rate=2e-4, optimizer_eps=0.005 / 64, memory=400_000,
+        learning_starts=20_000, epsilon_steps=100_000, total_steps=1_000_000, precision="bf16"),
     "rainbow-fast": _preset("rainbow", num_envs=256, batch_size=256, samples_per_insert=4.0,
         learning_rate=2.5e-4, optimizer_eps=0.005 / 256, learning_starts=100_000, precision="bf16"),
 }
