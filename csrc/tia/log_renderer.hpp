@@ -81,7 +81,10 @@ struct LogRenderer {
     const Change change =
         with_kind(r.kind, [&](auto kind) { return prepare<kind.kKind>(reg, v, clock); });
     if (change.shows == kShowsSame) return;
-    if (must_draw(change.shows)) draw_up_to(clock, index);
+    if (must_draw(change.shows)) {
+      move_mark(clock);
+      if (!is_unseen()) flush(index);
+    }
     if (change.field == nullptr) {
       TiaView<LogRenderer> rules = view(index, change.shows & kAllObjects);
       apply(rules, reg, v, clock);
@@ -213,6 +216,12 @@ struct LogRenderer {
     } else {
       return shows >= kShowsBlank || sink.concerns(s, shapes, shows & kAllObjects);
     }
+  }
+
+  // Whether nothing between what is drawn and the mark can be seen, nor ends a line.
+  CULE_HD CULE_INLINE bool is_unseen() const {
+    return !Sink::kExact && beam.drawn != beam.line_begin &&
+           beam.mark <= beam.line_begin + kHblankClocks;
   }
 
   CULE_HD CULE_INLINE void draw_up_to(u32 clock, u32 index) {
