@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ torch = pytest.importorskip("torch")
 from cule.errors import InvalidArgumentError  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
-from tests.support.learners import collect, small_learner  # noqa: E402
+from tests.support.learners import collect, small_env, small_learner  # noqa: E402
 
 #: float32 networks against float64 ones.
 CLOSE = {"rel": 1e-4, "abs": 1e-5}
@@ -548,3 +549,22 @@ def test_dpg(monkeypatch: pytest.MonkeyPatch) -> None:
             total += 0.5 * float(batch.weights[i]) * error**2
     metrics = agent.update()
     assert float(metrics["critic_loss"]) == pytest.approx(total / 16, rel=1e-3, abs=1e-5)
+
+
+def test_spectral_norms_are_resumed_exactly(tmp_path: Path) -> None:
+    """The vectors of the power iteration are in checkpoints, and the target network has its own."""
+    options = {"network": "btr_small", "learning_starts": 64, "batch_size": 16}
+    whole: Any = small_learner("btr", **options)
+    *_, expected = whole.train(steps=16 * 9)
+    half: Any = small_learner("btr", **options)
+    for _ in half.train(steps=16 * 7):
+        pass
+    half.save(tmp_path / "half.pt")
+    again: Any = type(half).load(tmp_path / "half.pt", small_env("btr"))
+    *_, resumed = again.train(steps=16 * 9)
+    assert again.updates > half.updates > 0
+    assert resumed.metrics == expected.metrics
+    for name, tensor in whole.network.state_dict().items():
+        assert torch.equal(tensor, again.network.state_dict()[name]), name
+    vectors = [name for name in whole.network.state_dict() if name.endswith("._u")]
+    assert len(vectors) == 12
