@@ -420,16 +420,7 @@ def test_dqn_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_iqn(double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss of samples whose fractions are drawn once more, in loops."""
     agent: Any = small_learner("iqn", double=double, learning_starts=20_000)
-    for _ in agent.train(steps=16 * 20):
-        pass
-    batch = agent.replay.sample(32)
-    monkeypatch.setattr(agent, "sample", lambda: batch)
-    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
-    draws = copy_of(agent.generator)
-
-    def fractions(count: int) -> Any:
-        return torch.rand((32, count), generator=draws).double()
-
+    batch, network, target, fractions = one_batch(agent, monkeypatch)
     with torch.no_grad():
         chooser = network if double else target
         best = chooser(batch.next_obs.double(), fractions(32)).mean(1).argmax(-1)
@@ -453,16 +444,7 @@ def test_munchausen(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"munchausen": 0.7, "munchausen_temperature": 0.1, "munchausen_min": -0.11}
     options |= {"dueling": True, "n_step": 3, "num_target_quantiles": 5}
     agent: Any = small_learner("iqn", **options, learning_starts=20_000)
-    for _ in agent.train(steps=16 * 20):
-        pass
-    batch = agent.replay.sample(32)
-    monkeypatch.setattr(agent, "sample", lambda: batch)
-    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
-    draws = copy_of(agent.generator)
-
-    def fractions(count: int) -> Any:
-        return torch.rand((32, count), generator=draws).double()
-
+    batch, network, target, fractions = one_batch(agent, monkeypatch)
     with torch.no_grad():
         sampled = fractions(5)
         before = target(batch.obs.double(), sampled).mean(1)
@@ -513,6 +495,21 @@ def test_iqn_refuses_options_that_do_not_fit() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=text):
             small_learner("iqn", **changes)
+
+
+def one_batch(agent: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, Any, Any]:
+    """A batch for the next update, both networks in float64, and what draws the same fractions."""
+    for _ in agent.train(steps=16 * 20):
+        pass
+    batch = agent.replay.sample(32)
+    monkeypatch.setattr(agent, "sample", lambda: batch)
+    network, target = (copy.deepcopy(n).double() for n in (agent.network, agent.target))
+    draws = copy_of(agent.generator)
+
+    def fractions(count: int) -> Any:
+        return torch.rand((32, count), generator=draws).double()
+
+    return batch, network, target, fractions
 
 
 def copy_of(generator: Any) -> Any:

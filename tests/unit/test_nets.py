@@ -48,7 +48,7 @@ def test_torsos(name: str, features: int, parameters: int) -> None:
 
 @pytest.mark.parametrize("rule", ["torch", "orthogonal", "he"])
 def test_residual_layers_of_btr_are_normalized(rule: str) -> None:
-    """12 convolutions have the largest singular value 1; the 3 before them and the last do not."""
+    """12 convolutions have the largest singular value 1; the first of each section does not."""
     torch.manual_seed(0)
     torso = nets.make_torso("btr_small", (2, 42, 42))
     before = {name: p.clone() for name, p in torso.named_parameters()}
@@ -75,7 +75,7 @@ def test_pixels_of_any_size_give_btr_as_many_features() -> None:
 
 @pytest.mark.parametrize("noisy", [False, True])
 def test_dueling_quantiles(noisy: bool) -> None:
-    """The mean over actions is the stream of the state; the plain network is as it was."""
+    """The mean over actions is the stream of the state."""
     network = nets.ImplicitQuantileNetwork((8,), 5, torso="vector", dueling=True, noisy=noisy)
     nets.sample_noise(network, torch.Generator().manual_seed(0))
     obs = torch.randint(0, 256, (4, 8), dtype=torch.uint8)
