@@ -21,6 +21,7 @@
 // CULE_HAS_LARGE_PAGES  defined where the system can be asked for large pages of memory
 // CULE_HAS_AFFINITY  defined where a thread can be bound to a processor
 // CULE_HAS_REDUCE  defined where a warp has __reduce_min_sync: compute capability 8.0 and later
+// CULE_LEAST_HERE(x)  the least x of the lanes that happen to run together, or else x
 // CULE_PICK_BYTES(x, s)  byte i of the result is the byte of x that the low bits of nibble i of s
 // name CULE_FUNNEL_LEFT(high, low, n)  the upper word of high:low shifted left by n, 0 to 31
 // CULE_FUNNEL_RIGHT(high, low, n)  the lower word of high:low shifted right by n, 0 to 31
@@ -115,6 +116,12 @@
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define CULE_HAS_REDUCE
+#endif
+
+#if defined(__CUDA_ARCH__) && defined(CULE_HAS_REDUCE)
+#define CULE_LEAST_HERE(x) (__reduce_min_sync(__activemask(), (x)))
+#else
+#define CULE_LEAST_HERE(x) (x)
 #endif
 
 #define CULE_LIKELY(x) (__builtin_expect(static_cast<bool>(x), 1))

@@ -180,7 +180,7 @@ __device__ inline void step_consoles(const Program& program, const DeviceBatch& 
   }
   const u32 stepping = here.ballot(steps);
   if (stepping == 0) return;
-  const RenderTeam team{kNeverAsks, true, memory};
+  const RenderTeam team{kNeverAsks, true, true, memory};
   if (steps) {
     u8* ram = dynamic_shared() + warp * kWarpRamBytes + lane * kWordBytes;
     step_console(program, b, i, read.commands, Lanes{stepping}, has_helpers, memory, ram);

@@ -28,7 +28,7 @@ CULE_HD Clock write_tia_slow(LaneMachine& m, Clock clock, u32 reg, u32 value, bo
 CULE_HD Clock step_slowly(LaneMachine& m, Clock clock) { return step_slowly<TeamAccess>(m, clock); }
 CULE_HD void render_logs(LaneMachine& m, bool asks) {
   m.renderer.let_ask(true);
-  if (asks) {
+  if (asks || !m.renderer.team.has_helpers) {
     m.render();
   } else {
     serve(m.renderer.team, m.console, kNothing);

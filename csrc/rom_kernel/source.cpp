@@ -142,25 +142,24 @@ class SourceWriter {
     return cart_.type != Bankswitch::kE0 && base & 0x1000 && op.target != Target::kToMemory &&
            o >= fast_.begin && o + 0xFF < fast_.begin + fast_.size;
   }
-  // Whether lanes ask for their logs to be rendered before it: it reads a collision latch, at a
-  // constant address. A lane that has a warp to itself asks when it reads.
-  bool asks_before(u32 offset) const {
-    const Opcode& op = op_at(offset);
-    if (is_alone_ || !op.loads() || op.stores()) return false;
-    const u32 operand = word_at(offset) >> 8;
-    return op.mode == Mode::kZeroPage   ? (operand & 0x88) == 0
-           : op.mode == Mode::kAbsolute ? (operand & 0x1088) == 0
-                                        : false;
-  }
+  // Whether lanes ask for their logs to be rendered before it: it reads a collision latch, or is
+  // indexed from one. A lane that has a warp to itself asks when it reads.
+  bool asks_before(u32 offset) const { return !is_alone_ && loads_tia(offset, 0); }
   // Whether the access is, or is indexed from, a paddle, a fire button or nothing. PLA may be: some
   // programs write the TIA by PHP, with the stack there, and pull what they pushed.
   bool reads_input(u32 offset) const {
     const Opcode& op = op_at(offset);
     if (op.function == Function::kPla) return true;
+    return loads_tia(offset, 8);
+  }
+  // Whether it loads from, or indexed from, one of eight read registers of the TIA.
+  bool loads_tia(u32 offset, u32 first) const {
+    const Opcode& op = op_at(offset);
     if (!op.loads() || op.stores()) return false;
     const bool is_absolute = op.mode != Mode::kOwn && op.size_bytes() == 3;
     const u32 operand = word_at(offset) >> 8;
-    return op.in_zero_page() ? (operand & 0x88) == 0x08 : is_absolute && (operand & 0x1088) == 0x08;
+    return op.in_zero_page() ? (operand & 0x88) == first
+                             : is_absolute && (operand & 0x1088) == first;
   }
   const char* reach_of(u32 offset) const {
     return reads_rom_only(offset) ? "kRom" : reads_input(offset) ? "kInput" : "kAnything";

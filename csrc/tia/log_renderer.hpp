@@ -27,14 +27,26 @@ struct LogRenderer {
   const VisibleWindow window;
   const bool hmove_blanks;
 
+  // has_lanes: others render at the same time, and all stay at the same scanline, where programs do
+  // much the same in each.
+  template <bool has_lanes = true>
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;
     u32 reached = 0;  // by the mark, before the next write that is applied apart
-    for (u32 i = from; i < to; ++i) {
-      const LogEntry e = log[i];
-      if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
-      if constexpr (!Sink::kPaints) move_mark(reached);
-      write_apart(base_clock + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
+    for (u32 i = from; i < to;) {
+      LogEntry last = ~0u;  // to be rendered now
+      if constexpr (has_lanes) {
+        const u32 line = line_of(log[i], base_clock);
+        if (line > CULE_LEAST_HERE(line)) continue;
+        last = last_of_line(line, base_clock);
+      }
+      for (; i < to && log[i] <= last; ++i) {
+        const LogEntry e = log[i];
+        if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
+        if constexpr (!Sink::kPaints) move_mark(reached);
+        const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
+        write_apart(clock, log_register(e), log_value(e), i);
+      }
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
     // that has.
@@ -96,6 +108,15 @@ struct LogRenderer {
   }
 
  private:
+  CULE_HD CULE_INLINE static u32 line_of(LogEntry e, u32 base_clock) {
+    return (base_clock + clocks_from_cycles(log_cycle(e))) / kClocksPerLine;
+  }
+  // No entry of the scanline comes after it.
+  CULE_HD CULE_INLINE static LogEntry last_of_line(u32 line, u32 base_clock) {
+    const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock / kClocksPerCycle;
+    return end_cycle < 1u << 18 ? pack_log_entry(end_cycle, 0, 0) - 1 : ~0u;
+  }
+
   // Whether an entry has no effect, or has been applied here.
   CULE_HD CULE_INLINE bool is_passed(LogEntry e, u32 base_clock, u32& reached) {
     const u32 reg = log_register(e);

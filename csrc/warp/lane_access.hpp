@@ -7,7 +7,8 @@
 // Rendering needs all of them: helpers wait in serve() until the step is over, and the callers come
 // to it together, at the end of a frame or where one of them asks. The warp renders one log after
 // the other. Where not all callers come, and with few entries to render, a lane renders by itself.
-// The device defines serve() (cuda/step_kernel.hpp).
+// With many callers nobody helps: when one asks, each renders its own log, because lanes that do so
+// at the same time cost little more than one. The device defines serve() (cuda/step_kernel.hpp).
 //
 // A frame that cannot stay a log gets memory for pixels first: take_pixels() of the device.
 #pragma once
@@ -19,15 +20,16 @@ namespace cule {
 
 // With fewer entries a lane is faster than a warp; several callers can render at the same time.
 constexpr u32 kEntriesForTeam = 12, kEntriesForTeamOfSeveral = 40;
+// Without helpers: with fewer entries the others go on.
+constexpr u32 kEntriesForAll = 24;
 constexpr u32 kNeverAsks = ~0u;
 
 // How a lane gets its log rendered.
 struct RenderTeam {
-  u32 least_entries;  // to ask for before a latch is read; kNeverAsks: it has no helpers
-  bool is_lone;       // no other lane must come when it asks, or it has no helpers
+  u32 least_entries;  // to ask for before a latch is read
+  bool has_helpers;   // lanes without a console come too
+  bool is_lone;       // no other caller must come when it asks, or it never asks
   u32 memory;         // where kLineScanBytes of the warp's shared memory are (cuda/line_memory.hpp)
-
-  CULE_HD CULE_INLINE bool has_helpers() const { return least_entries != kNeverAsks; }
 };
 
 // What a caller asks for: to render a part of its log, nothing, or to end the service.
@@ -134,8 +136,12 @@ struct TeamRenderer : LaneRenderer {
 
   template <class Machine>
   CULE_HD CULE_NOINLINE void render(Machine& m, bool is_end) {
-    const bool asks = is_end ? team.has_helpers() && m.log->size - m.rendered >= kEntriesForTeam
-                             : has_much_to_render(m, m.log->size);
+    if (!team.has_helpers) {
+      LaneRenderer::render(m, is_end);
+      return;
+    }
+    const bool asks =
+        is_end ? m.log->size - m.rendered >= kEntriesForTeam : has_much_to_render(m, m.log->size);
     const bool comes = may_ask && (asks || !team.is_lone);
     const u32 request =
         asks ? RenderRequest::part(m.rendered, recorded_latches(is_end), is_end, has_cleared).word
@@ -153,8 +159,8 @@ struct TeamRenderer : LaneRenderer {
   // Whether to ask for it before a latch is read; `size`: of the log.
   template <class Machine>
   CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
-    if (m.s.tia.missing_latches & collisions.wanted) return team.has_helpers();
-    return size - m.rendered >= team.least_entries;
+    return (m.s.tia.missing_latches & collisions.wanted) != 0 ||
+           size - m.rendered >= team.least_entries;
   }
   CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
 };

@@ -38,9 +38,10 @@ struct LaneEngine {
 
   CULE_HD RenderTeam render_team() const {
     const u32 callers = all.all();
-    if (!has_helpers || emulating.all() != callers) return {kNeverAsks, true, scan_memory};
     const bool is_lone = (callers & (callers - 1)) == 0;
-    return {is_lone ? kEntriesForTeam : kEntriesForTeamOfSeveral, is_lone, scan_memory};
+    if (!has_helpers) return {is_lone ? kNeverAsks : kEntriesForAll, false, is_lone, scan_memory};
+    if (emulating.all() != callers) return {kNeverAsks, false, true, scan_memory};
+    return {is_lone ? kEntriesForTeam : kEntriesForTeamOfSeveral, true, is_lone, scan_memory};
   }
 
   CULE_HD void run(Machine<Access>& m) const {

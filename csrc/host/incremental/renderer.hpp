@@ -102,7 +102,7 @@ class IncrementalRenderer {
   CULE_NOINLINE void render_into(Machine& m, Sink& sink) {
     const Console& c = m.console;
     if (lines_ == nullptr) {
-      render_entries(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
+      render_entries<false>(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
       return;
     }
     LogRenderer<Sink, TiaState, Beam> r{m.s.tia, m.s.beam,          shapes_,
