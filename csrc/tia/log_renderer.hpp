@@ -154,6 +154,9 @@ struct LogRenderer {
       }
     } else if (reg == HMOVE) {
       is_plain = moves_nothing(clock, reached);
+    } else if (reg == HMCLR) {
+      view().clear_motion();
+      is_plain = true;
     } else if (reg == CTRLPF) {
       is_plain = s.ctrlpf == v && s.pf_mirror == (v & 1);
     }
