@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 from cule.errors import shown
@@ -63,6 +65,15 @@ _ELSEWHERE = {
     "zero_discount_on_life_loss": ("life_loss_info", "episodic_life"),
 }
 
+#: Further names of options on the command line.
+SHORT_NAMES = {"learning_rate": ("lr",), "num_actors": ("actors",)}
+
+#: Options of learners and runs, by the names that what they are passed to has for them.
+_PASSED_ON = {"capacity": ("memory",), "device": ("env_device",), "protocol": ("eval_protocol",)}
+
+#: Beginning of a number below 0, as Python reads it.
+_NEGATIVE = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
+
 
 def suggestion(name: str, allowed: Iterable[str]) -> str:
     """The end of an error message about an unknown option: the name it has here, if there is one.
@@ -97,17 +108,24 @@ def with_flag(message: str, words: Sequence[str]) -> str:
         message: As of the API: "num_envs is 0; ...".
         words: The words of the command line.
     """
-    flag = f"--{message.partition(' ')[0].replace('_', '-')}"
-    was_typed = any(word == flag or word.startswith(f"{flag}=") for word in words)
-    return f"{flag}: {message}" if was_typed else message
+    name = message.partition(" ")[0]
+    names = (name, *SHORT_NAMES.get(name, ()), *_PASSED_ON.get(name, ()))
+    flags = {f"--{each.replace('_', '-')}" for each in names}
+    parts = [part for word in words for part in word.split("=", 1)]
+    typed = [(flag, value) for flag, value in pairwise([*parts, ""]) if flag in flags]
+    if not typed:
+        return message
+    flag, _ = max(typed, key=lambda pair: message.startswith(f"{name} is {shown(pair[1])}"))
+    return f"{flag}: {message}"
 
 
 class Parser(argparse.ArgumentParser):
     """A parser of a command line that takes whole names only, and suggests names."""
 
     def __init__(self, **keywords: object) -> None:
-        """``argparse.ArgumentParser`` without abbreviations."""
+        """``argparse.ArgumentParser`` without abbreviations, and with all negative numbers."""
         super().__init__(allow_abbrev=False, **keywords)  # type: ignore[arg-type]
+        self._negative_number_matcher = _NEGATIVE
 
     def error(self, message: str) -> NoReturn:
         """Print the message with the names that unknown options have here, and exit with 2."""

@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 
 from cule.errors import InvalidArgumentError, shown
-from cule.familiar_names import suggestion
+from cule.familiar_names import SHORT_NAMES, suggestion
 
 _Number = TypeVar("_Number", int, float)
 _Word = TypeVar("_Word", str, "str | None")
@@ -40,6 +40,10 @@ _Value = TypeVar("_Value")
 
 #: Bounds from here on are not worth telling.
 _NO_BOUND = 2**31 - 1
+
+#: Largest size of the numbers of an option: torch converts them to int64, and products with floats
+#: to float32.
+LARGEST: Mapping[type, float] = MappingProxyType({int: 2**63 - 1, float: 1e30})
 
 
 def within(default: _Number, low: _Number, high: _Number, **metadata: object) -> _Number:
@@ -170,6 +174,8 @@ NonNegativeFloat = Annotated[float, Bounds(0.0)]
 PositiveFloat = Annotated[float, Bounds(1e-6)]
 GradNorm = Annotated[float, Bounds(0.0, allow_infinity=True)]
 Epochs = Annotated[int, Bounds(1, 1_000)]
+Seeds = Annotated[int, Bounds(1, 10_000)]
+Threads = Annotated[int, Bounds(0, 1_024)]
 Cells = Annotated[int, Bounds(1, 65_536)]
 Fraction = Annotated[float, Bounds(0.0, 1.0)]
 
@@ -204,6 +210,10 @@ class Option(typing.NamedTuple):
             assert isinstance(parsed, int | float)
             if not self.bounds.lowest <= parsed <= self.bounds.highest:
                 raise InvalidArgumentError(f"{what} {shown(parsed)}; it must be {self.bounds}")
+        largest = LARGEST.get(self.kind, math.inf)
+        if isinstance(parsed, int | float) and largest < abs(parsed) < math.inf:
+            limit = f"at most {largest}" if parsed > 0 else f"at least {-largest}"
+            raise InvalidArgumentError(f"{what} {shown(parsed)}; it must be {limit}")
         if self.choices and parsed not in self.choices:
             raise InvalidArgumentError(
                 f"{what} {shown(parsed)}; it must be one of {', '.join(self.choices)}"
@@ -308,9 +318,6 @@ def config_from(config_class: type[_Config], values: Mapping[str, Any]) -> _Conf
 
 # --- Command lines --------------------------------------------------------------------------------
 
-#: Further names of options on the command line.
-_SHORT_NAMES = {"learning_rate": ("--lr",), "num_actors": ("--actors",)}
-
 
 def parse_options(
     parser: argparse.ArgumentParser, config_class: type[_Config], words: Sequence[str]
@@ -341,7 +348,8 @@ def add_arguments(
         if group is not None:
             target = groups[group] = groups.get(group) or parser.add_argument_group(group)
         option = options[item.name]
-        flags = ("--" + item.name.replace("_", "-"), *_SHORT_NAMES.get(item.name, ()))
+        names = (item.name, *SHORT_NAMES.get(item.name, ()))
+        flags = ["--" + name.replace("_", "-") for name in names]
         default = defaults.get(item.name, item.default)
         if isinstance(default, tuple):
             default = ",".join(map(str, default))

@@ -46,13 +46,13 @@ class A2CConfig(AgentConfig):
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """constant, or linear: to 0 at `total_steps`."""
 
-    value_coef: float = 0.25
+    value_coef: NonNegativeFloat = 0.25
     """Factor of the mean squared error of the values."""
 
-    entropy_coef: float = 0.01
+    entropy_coef: NonNegativeFloat = 0.01
     """Factor of the entropy."""
 
-    entropy_coef_end: float | None = None
+    entropy_coef_end: NonNegativeFloat | None = None
     """Factor of the entropy at `total_steps`, towards which it changes linearly; none: it is
     constant."""
 

@@ -16,6 +16,7 @@ ladder of epsilons; transitions enter the memory with priorities from the acting
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -214,8 +215,6 @@ class ApexDQN(Learner):
         self.beta = memory.beta_on(config, self.device) if draws_in_update else config.beta_start
         self.credit = memory.Credit(config)
         self.actor_errors, self.acted_steps = ActorErrors(config.n_step), 0
-        # Copied now: copying it to the device later would wait for the device.
-        self.ladder = setup.of_own_envs(memory.ladder_of(config, setup.total_envs))
 
         # With cuda_graphs these calls are replayed; exploration samples outside.
         has_two_streams = config.overlap and self.device.type == "cuda"
@@ -284,6 +283,7 @@ class ApexDQN(Learner):
         A round waits for new transitions and makes the updates that are due for them. Actors wait
         when they are too far ahead of the learner.
         """
+        self.epsilon()  # refuses a ladder of one environment
         from cule.agents.cluster.group import ClusterGroup
 
         with ClusterGroup(self) as actors:
@@ -337,6 +337,11 @@ class ApexDQN(Learner):
             soft_copy(self.target, self.network, self.config.target_tau)
 
     # --- Act --------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def ladder(self) -> Tensor:
+        """Epsilons of the ladder; float32 ``[N]`` on the device, made when they are first used."""
+        return self.setup.of_own_envs(memory.ladder_of(self.config, self.setup.total_envs))
 
     @torch.no_grad()
     def collect(self) -> None:

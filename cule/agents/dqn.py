@@ -8,6 +8,7 @@ noisy networks (Fortunato et al. 2018); Rainbow (Hessel et al. 2018); IQN (Dabne
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -100,7 +101,7 @@ class DQNConfig(AgentConfig):
     noisy: bool = False
     """Use noisy layers instead of epsilon; IQN has both, as BTR."""
 
-    noise_sigma0: float = 0.5
+    noise_sigma0: NonNegativeFloat = 0.5
     """Initial scale of the noise."""
 
     noise_groups: Annotated[int, Bounds(1, 10_000)] = 16
@@ -116,7 +117,8 @@ class DQNConfig(AgentConfig):
     """Loss of scalar values: huber, or squared (half the squared error)."""
 
     exploration: Literal["schedule", "ladder"] = "schedule"
-    """schedule: one epsilon that decreases; ladder: a constant epsilon per environment."""
+    """schedule: one epsilon that decreases; ladder: a constant epsilon per environment, of which
+    there must be at least 2."""
 
     epsilon_start: Fraction = 1.0
     """First epsilon of the schedule."""
@@ -124,13 +126,13 @@ class DQNConfig(AgentConfig):
     epsilon_end: Fraction = 0.01
     """Last epsilon of the schedule."""
 
-    epsilon_steps: int = 250_000
+    epsilon_steps: Annotated[int, Bounds(0)] = 250_000
     """Steps over which epsilon decreases, from `learning_starts` on."""
 
-    ladder_base: float = 0.4
+    ladder_base: Fraction = 0.4
     """Epsilon of the first environment of the ladder."""
 
-    ladder_exponent: float = 7.0
+    ladder_exponent: NonNegativeFloat = 7.0
     """Range of the ladder: the last epsilon is base to the power of 1 + exponent."""
 
     normalize_obs: bool = False
@@ -249,8 +251,6 @@ class DQN(Learner):
             optim.make_capturable(self.optimizer, self.device)
         self.beta = memory.beta_on(config, self.device)
         self.credit = memory.Credit(config)
-        # Copied now: copying it to the device later would wait for the device.
-        self.ladder = setup.of_own_envs(memory.ladder_of(config, setup.total_envs))
 
         # With cuda_graphs these calls are replayed.
         self.acting_values: Callable[[Tensor], Tensor] = setup.graphs.capture(self._acting_values)
@@ -313,6 +313,11 @@ class DQN(Learner):
 
     # --- Act --------------------------------------------------------------------------------------
 
+    @functools.cached_property
+    def ladder(self) -> Tensor:
+        """Epsilons of the ladder; float32 ``[N]`` on the device, made when they are first used."""
+        return self.setup.of_own_envs(memory.ladder_of(self.config, self.setup.total_envs))
+
     def epsilon(self) -> Tensor | float:
         """Current epsilon: a number, or one per environment ``[N]``."""
         config = self.config
@@ -344,7 +349,8 @@ class DQN(Learner):
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
         """Choose the best actions, or with probability `eval_epsilon` random ones."""
         epsilon = 0.0 if greedy else self.eval_epsilon
-        values = self.head.values(self.forward, self.setup.check_obs(obs), generator)
+        draws = None if greedy else generator
+        values = self.head.values(self.forward, self.setup.check_obs(obs), draws)
         return algos.epsilon_greedy(values, epsilon, generator)
 
     # --- Learn ------------------------------------------------------------------------------------

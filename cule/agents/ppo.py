@@ -77,13 +77,13 @@ class PPOConfig(AgentConfig):
     normalize_obs: bool = False
     """Normalize pixels by their running mean and standard deviation, updated after each rollout."""
 
-    value_coef: float = 0.5
+    value_coef: NonNegativeFloat = 0.5
     """Factor of the value loss (half the mean squared error)."""
 
-    entropy_coef: float = 0.01
+    entropy_coef: NonNegativeFloat = 0.01
     """Factor of the entropy."""
 
-    entropy_coef_end: float | None = None
+    entropy_coef_end: NonNegativeFloat | None = None
     """Factor of the entropy at `total_steps`, towards which it changes linearly; none: constant."""
 
     target_kl: NonNegativeFloat | None = None

@@ -31,7 +31,7 @@ class RecurrentPPOConfig(PPOConfig):
     `forward_batch` bounds nothing here: all environments are read at once.
     """
 
-    stack_num: Positive = 1
+    stack_num: int = 1
 
     memory_size: Cells = 128
     """Cells of the LSTM."""

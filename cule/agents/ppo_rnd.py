@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from cule.agents.ppo import PPO, PPOConfig, Samples
 from cule.kernels import linear_recurrence
 from cule.nets import OBJECT_TORSOS
 from cule.nets.novelty import CuriousActorCritic, Novelty
-from cule.option_fields import Fraction, NonNegativeFloat, Positive, require
+from cule.option_fields import Bounds, Fraction, NonNegativeFloat, Positive, require
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
 #: Added to the seed of a run for the weights of the two networks of novelty.
@@ -53,7 +53,7 @@ class RNDPPOConfig(PPOConfig):
     intrinsic_gamma: Fraction = 0.99
     """Discount of novelty."""
 
-    predictor_share: Fraction = 0.25
+    predictor_share: Annotated[float, Bounds(1e-6, 1.0)] = 0.25
     """Share of the samples of a minibatch from which the predictor learns."""
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ over shuffled minibatches, and `minimise` is the loss of one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -22,6 +23,7 @@ from cule.agents.parts.learner import Learner, Metrics, Progress, progress_of
 from cule.agents.parts.rollout import count_frames, count_rollout, in_parts, next_values
 from cule.agents.parts.setup import Network, Setup
 from cule.nets import NormalizedQNetwork, gather_actions
+from cule.nets.torsos import CONVOLUTIONS
 from cule.option_fields import Epochs, Fraction, GradNorm, NonNegativeFloat, Positive
 from cule.replay import TrajectoryBuffer, TrajectoryOptions
 
@@ -58,7 +60,8 @@ class PQNConfig(AgentConfig):
     """Lambda of the returns."""
 
     exploration: Literal["schedule", "ladder"] = "schedule"
-    """schedule: one epsilon that decreases; ladder: a constant epsilon per environment."""
+    """schedule: one epsilon that decreases; ladder: a constant epsilon per environment, of which
+    there must be at least 2."""
 
     epsilon_start: Fraction = 1.0
     """First epsilon of the schedule."""
@@ -111,7 +114,6 @@ class PQN(Learner):
         )
         if config.cuda_graphs:
             optim.make_capturable(self.optimizer, self.device)
-        self.ladder = setup.of_own_envs(algos.epsilon_ladder(setup.total_envs))
 
         # With cuda_graphs these calls are replayed.
         self.q_values = setup.graphs.capture(self._q_values)
@@ -121,7 +123,9 @@ class PQN(Learner):
 
     def make_network(self) -> nn.Module:
         """Make action values with layer normalization, on the CPU."""
-        options = self.setup.network_options(normalize_obs=self.config.normalize_obs)
+        options = self.setup.network_options(
+            normalize_obs=self.config.normalize_obs, torsos=(*CONVOLUTIONS, "mlp")
+        )
         return NormalizedQNetwork(self.obs_shape, self.num_actions, **options)
 
     # --- The loop ---------------------------------------------------------------------------------
@@ -171,6 +175,11 @@ class PQN(Learner):
             optim.set_learning_rate(self.optimizer, rate)
 
     # --- Act --------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def ladder(self) -> Tensor:
+        """Epsilons of the ladder; float32 ``[N]`` on the device, made when they are first used."""
+        return self.setup.of_own_envs(algos.epsilon_ladder(self.setup.total_envs))
 
     def epsilon(self) -> Tensor | float:
         """Current epsilon: a number, or one per environment ``[N]``."""

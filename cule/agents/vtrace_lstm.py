@@ -16,7 +16,7 @@ from torch import Tensor
 from cule.agents.parts.remembering import Remembering, check_options
 from cule.agents.vtrace import VTrace, VTraceConfig
 from cule.nets.recurrent import RecurrentActorCritic, Sequences
-from cule.option_fields import Cells, Positive
+from cule.option_fields import Cells
 from cule.replay import Rollout
 
 
@@ -27,7 +27,7 @@ class RecurrentVTraceConfig(VTraceConfig):
     `forward_batch` bounds the statistics of pixels alone: sequences are read at once.
     """
 
-    stack_num: Positive = 1
+    stack_num: int = 1
 
     memory_size: Cells = 256
     """Cells of the LSTM."""

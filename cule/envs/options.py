@@ -39,6 +39,9 @@ MAX_NOOPS = 100_000
 #: Frames between an action and its effect: those of four seconds.
 MAX_ACTION_DELAY = 255
 
+#: Columns of a screen, which an observation has at most.
+MAX_IMG_WIDTH: int = _core.SCREEN_WIDTH
+
 #: Emulated frames of a step on a GPU. A step is one kernel, which nothing can interrupt, and which
 #: drivers of a GPU with a display end after seconds. A frame is at most 25,000 instructions.
 MAX_GPU_FRAMESKIP = 256
@@ -192,7 +195,7 @@ class EnvOptions(GameOptions):
     img_height: int = within(84, 1, INT32_MAX, **OF_IMAGES)
     """Rows of an observation; at most those of the game's screen."""
 
-    img_width: int = within(84, 1, _core.SCREEN_WIDTH, **OF_IMAGES)
+    img_width: int = within(84, 1, MAX_IMG_WIDTH, **OF_IMAGES)
     """Columns of an observation."""
 
     grayscale: bool = field(default=True, metadata=OF_IMAGES)

@@ -34,6 +34,7 @@ class Novelty(nn.Module):
             torso: One of `cule.nets.TORSOS`.
         """
         super().__init__()
+        self.num_dims = 1 + len(obs_shape)
         shape = (1, *obs_shape[1:]) if len(obs_shape) > 1 else tuple(obs_shape)
         self.statistics = PixelStatistics(shape)
         first, second = make_torso(torso, shape), make_torso(torso, shape)
@@ -53,6 +54,8 @@ class Novelty(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """Mean squared errors ``[B]`` for observations ``[B, ...]``; float32."""
+        if obs.dim() < self.num_dims:  # a stack of one frame may have no axis
+            obs = obs.unsqueeze(1)
         frames = self.statistics(obs[:, -1:] if obs.dim() > 2 else obs)
         errors: Tensor = self.predictor(frames) - self.target(frames)
         return errors.square().mean(-1)

@@ -45,6 +45,9 @@ IMPALAS = {
     "btr_small": (1, True),
 }
 
+#: Torsos that read images.
+IMAGE_TORSOS = (*CONVOLUTIONS, *IMPALAS, "mlp")
+
 #: Torsos that read rows of objects, and nothing else.
 OBJECT_TORSOS = ("relations", "objects")
 
@@ -117,15 +120,16 @@ class Torso(nn.Module):
         super().__init__()
         self.body = body
         self.is_image = is_image
+        self.num_dims = example.dim()
         with torch.no_grad():
             self.num_features = int(body(example).shape[-1])
 
     def forward(self, obs: Tensor) -> Tensor:
         """Turn observations, uint8, int16 or float (0..255), into features ``[B, F]``.
 
-        Images are ``[B, S, H, W]``, or ``[B, H, W]`` without stacking.
+        A stack of one frame may have no axis: ``[B, H, W]`` for ``[B, 1, H, W]``.
         """
-        if self.is_image and obs.dim() == 3:
+        if obs.dim() < self.num_dims:
             obs = obs.unsqueeze(1)
         if not obs.is_floating_point():
             obs = float_images(obs) if self.is_image else obs.to(torch.float32)

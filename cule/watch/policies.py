@@ -16,7 +16,7 @@ from cule.envs.checks import as_int, to_numpy
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
 from cule.games import game_id_of
-from cule.option_fields import positional
+from cule.option_fields import positional, validate
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
@@ -83,8 +83,9 @@ class PlayOptions:
         """Refuse options that need a checkpoint, or that have no effect with one.
 
         Raises:
-            InvalidArgumentError: There is one.
+            InvalidArgumentError: There is one, or a value is outside its range.
         """
+        validate(self)
         as_int("seed", self.seed, 0, MAX_SEED)
         misplaced = TRAINED if self.checkpoint is None else ALONE
         for item in fields(self):

@@ -73,6 +73,9 @@ def test_actors_use_old_weights_until_they_are_sent() -> None:
 def test_ladder_of_all_environments() -> None:
     agent = small_learner("apex-dqn", num_envs=8)
     torch.testing.assert_close(agent.epsilon(), algos.epsilon_ladder(8))  # type: ignore[attr-defined]
+    lonely = small_learner("apex-dqn", num_envs=1, num_actors=1, cluster="local")
+    with pytest.raises(InvalidArgumentError, match="num_envs is 1; with a ladder"):
+        next(lonely.train())
 
 
 def test_options_that_contradict_are_refused() -> None:

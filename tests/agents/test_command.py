@@ -23,14 +23,15 @@ torch = pytest.importorskip("torch")
 from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, PPOConfig, VideoError  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.run.run import Run, RunOptions  # noqa: E402
+from cule.agents.run.run import Run, RunOptions, TimeIsUp  # noqa: E402
 from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
-from cule.errors import CuleError, InvalidArgumentError  # noqa: E402
+from cule.errors import CuleError, DivergedError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
-from cule.option_fields import config_from, field_docs  # noqa: E402
+from cule.option_fields import LARGEST, config_from, field_docs, options_of  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
+from tests.support.learners import small_learner  # noqa: E402
 
 SMALL = [
     "--num-envs",
@@ -306,8 +307,8 @@ def test_refused_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 #: What the environment, the memory of the device or another option bounds, and what costs nothing
 #: however large it is.
 BOUNDED_ELSEWHERE = {
-    *("num_envs", "img_size", "stack_num", "frameskip", "max_num_frames_per_episode", "seed"),
-    *("env_threads", "num_steps", "num_minibatches", "num_batches", "memory", "learning_starts"),
+    *("num_envs", "max_num_frames_per_episode", "num_steps", "num_minibatches", "num_batches"),
+    *("memory", "learning_starts", "seed"),
 }
 BOUNDED_FLOATS = {"samples_per_insert", "steps_per_update"}
 FREE = {"total_steps", "forward_batch", "epsilon_steps", "target_interval", "sync_steps"}
@@ -322,6 +323,46 @@ def test_absurd_numbers_are_refused(name: str) -> None:
         for value in (10**9, 10**12, 10**15):
             with pytest.raises(InvalidArgumentError, match=rf"^{field} is {value}.* it must be"):
                 config_class(**{field: value})
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_numbers_that_torch_cannot_convert_are_refused(name: str) -> None:
+    config_class = AGENTS[name].config_class
+    huge = {int: 2**63, float: 1e308}
+    for field, option in options_of(config_class).items():
+        for value in (huge[option.kind], -huge[option.kind]) if option.kind in huge else ():
+            with pytest.raises(InvalidArgumentError, match=rf"^{field} is -?\d.* it must be"):
+                config_class(**{field: value})
+
+
+def test_the_largest_learning_rate_can_be_converted() -> None:
+    with contextlib.suppress(DivergedError):
+        next(small_learner("ppo", learning_rate=LARGEST[float], lr_scale="linear").train())
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "values"),
+    [
+        ("dqn", "ladder_base", (-1, 5)),
+        ("dqn", "ladder_exponent", (-3,)),
+        ("dqn", "noise_sigma0", (-1,)),
+        ("dqn", "epsilon_steps", (-5,)),
+        ("ppo-rnd", "predictor_share", (0, -1, 2)),
+        ("ppo-lstm", "stack_num", (0, 257)),
+        ("vtrace-lstm", "stack_num", (0, 257)),
+        *(
+            (name, field, (-1,))
+            for name in ("a2c", "ppo", "vtrace")
+            for field in ("value_coef", "entropy_coef", "entropy_coef_end")
+        ),
+    ],
+)
+def test_numbers_without_a_meaning_are_refused(
+    name: str, field: str, values: tuple[float, ...]
+) -> None:
+    for value in values:
+        with pytest.raises(InvalidArgumentError, match=rf"^{field} is {value}.* it must be "):
+            AGENTS[name].config_class(**{field: value})
 
 
 @pytest.mark.parametrize(
@@ -402,14 +443,19 @@ def test_help_names_the_networks_that_are_allowed(name: str) -> None:
     sentence = field_docs(config_class)["network"]
     allowed = set()
     options = {"normalize_obs": False} if "normalize_obs" in field_docs(config_class) else {}
-    for torso, shape in itertools.product(TORSOS, ((4, 84, 84), (128,))):
+    kinds = (("images", (4, 84, 84), "uint8"), ("RAM", (128,), "uint8"))
+    for torso, kind in itertools.product(TORSOS, (*kinds, ("objects", (4, 13, 6), "int16"))):
         config = config_class(num_envs=40, network=torso, **options)
         env = Catch(config.num_envs, continuous=config.continuous)
-        env.single_observation_space.shape = shape
+        space = env.single_observation_space
+        what, space.shape, space.dtype = kind
         with contextlib.suppress(InvalidArgumentError):
             AGENTS[name](config, env)
-            allowed.add(torso)
-    assert set(re.findall(r"\w+", sentence)) & set(TORSOS) == allowed
+            allowed.add((torso, what))
+    assert set(re.findall(r"\w+", sentence)) & set(TORSOS) == {torso for torso, _ in allowed}
+    for torso, what in allowed - {("mlp", what) for what in ("images", "RAM", "objects")}:
+        special = {"vector": "RAM", "relations": "objects", "objects": "objects"}
+        assert special.get(torso, "images") == what
 
 
 @pytest.mark.ale
@@ -486,6 +532,21 @@ def test_the_exit_status_of_a_training_that_was_stopped(
     monkeypatch.setattr(Run, "_after_round", stopped)
     words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(tmp_path / "run")]
     assert main([*words, "--total-steps", "64", "--eval-episodes", "0"]) == status
+
+
+@pytest.mark.ale
+def test_a_training_that_was_stopped_in_its_first_round_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(self: Run) -> None:
+        self._is_in_round = True
+        raise TimeIsUp
+
+    monkeypatch.setattr(Run, "_train", stopped)
+    words = ["train", "ppo", "--game", "pong", *SMALL, "--out", str(tmp_path / "run")]
+    assert main(words) == 0
+    assert "nothing is saved, so start it anew" in capsys.readouterr().out
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_help_begins_with_a_dozen_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from cule.agents.run.evaluation import (  # noqa: E402
 )
 from cule.agents.run.presets import load_to_play  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
+from cule.nets import sample_noise  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 from tests.support.learners import small_learner  # noqa: E402
 
@@ -183,6 +184,44 @@ def test_a_game_has_one_name() -> None:
     assert result.game == "ms_pacman"
     assert result.human_normalized is not None
     assert small_learner("ppo", game="catch").evaluate(episodes=10, env=Catch(10)).game == "catch"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("rainbow", {}), ("iqn", {"num_acting_quantiles": 1}), ("btr", {"network": "btr_small"})],
+)
+def test_predictions_change_nothing(name: str, changes: dict[str, Any]) -> None:
+    """Neither the power iteration of spectral norms; greedy ones are always the same."""
+    agent = small_learner(name, **changes)
+    next(agent.train())
+    sample_noise(agent.network, agent.generator)
+    if name != "rainbow":  # the best action depends on the fractions
+        agent.network.embedding.weight.data.mul_(10)
+    before = {key: value.clone() for key, value in agent.network.state_dict().items()}
+    generator = agent.generator.get_state()
+    obs = torch.randint(0, 256, (500, 2, 5, 5)).to(torch.uint8)
+    found = [agent.predict(obs, greedy=True) for _ in range(2)]
+    agent.predict(obs)
+    assert agent.network.training
+    assert torch.equal(agent.generator.get_state(), generator)
+    for key, value in agent.network.state_dict().items():
+        assert torch.equal(value, before[key]), key
+    agent.network.eval()
+    found.append(agent.act(obs, agent.generator, greedy=True))
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+@pytest.mark.parametrize("name", ["dqn", "iqn", "pqn", "apex-dqn"])
+def test_one_environment_has_no_ladder(name: str, tmp_path: Path) -> None:
+    small_learner(name, exploration="ladder").save(tmp_path / "trained.pt")
+    agent = load_to_play(read_checkpoint(tmp_path / "trained.pt"), Catch(1))
+    assert len(agent.evaluate(episodes=10, env=Catch(1)).returns) == 10
+    changes = {"num_envs": 1, "num_steps": 4} if name == "pqn" else {"num_envs": 1}
+    *_, last = small_learner(name, exploration="schedule", **changes).train(steps=8)
+    assert last.steps == 8
+    agent = small_learner(name, exploration="ladder", **changes)
+    with pytest.raises(InvalidArgumentError, match="num_envs is 1; with a ladder"):
+        next(agent.train())
 
 
 def test_noise_is_off_and_greedy_is_greedy() -> None:

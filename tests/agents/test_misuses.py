@@ -19,6 +19,7 @@ from cule.replay import (
     TrajectoryBuffer,
     UniformReplay,
 )
+from tests.support.catch import Catch
 from tests.support.learners import small_learner
 
 CONFIG = PPOConfig(game="pong", num_envs=2, num_steps=8, network="small", decorrelate_steps=0)
@@ -63,6 +64,50 @@ def test_predictions_have_the_kind_of_their_observations(continuous: bool) -> No
     np.testing.assert_array_equal(single, agent.predict(obs[:1], greedy=True)[0])
     with pytest.raises(cule.InvalidArgumentError, match="obs is a Tensor"):
         agent.predict(obs[:, :2])
+
+
+def numbers(dtype: str, count: int = 3) -> np.ndarray[Any, Any]:
+    """Observations ``[count, 2, 5, 5]``."""
+    return np.arange(count * 50).reshape(count, 2, 5, 5).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
+def test_predictions_for_arrays_of_any_layout(dtype: str) -> None:
+    env = Catch(2)
+    env.single_observation_space.dtype = np.dtype(dtype)
+    agent = PPO(PPOConfig(network="mlp"), env)
+    frozen = numbers(dtype)
+    frozen.setflags(write=False)
+    expected = agent.predict(torch.from_numpy(numbers(dtype)), greedy=True).tolist()
+    arrays: list[Any] = [frozen, list(frozen), np.asfortranarray(frozen)]
+    arrays += [frozen.astype(np.dtype(dtype).newbyteorder()), frozen[::-1].copy()[::-1]]
+    arrays += [frozen.tolist()] if dtype == "float32" else []
+    for array in arrays:
+        assert agent.predict(array, greedy=True).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("obs", "words"),
+    [
+        (None, "a NoneType of object"),
+        ({"obs": 1}, "a dict of object"),
+        ("pong", "a str of <U4"),
+        ([[1, 2], [3]], "a list;"),
+        (numbers("object"), "a ndarray of object"),
+        (numbers("str"), "a ndarray of <U21"),
+        (numbers("int8"), "a ndarray of int8"),
+        (numbers("uint8").tolist(), r"a list of int64, shape \(3, 2, 5, 5\)"),
+        (np.uint8(3), "a Tensor of torch.uint8"),
+        (torch.from_numpy(numbers("uint8")).to_sparse(), r"a Tensor .*torch\.sparse_coo"),
+        (torch.zeros((3, 2, 5, 5), dtype=torch.uint8, device="meta"), "a Tensor .* on meta"),
+    ],
+)
+def test_predictions_for_what_is_no_observation(obs: Any, words: str) -> None:
+    agent = PPO(PPOConfig(network="mlp"), Catch(2))
+    with pytest.raises(cule.InvalidArgumentError, match=rf"obs is {words}.*shape \(n, 2, 5, 5\)"):
+        agent.predict(obs)
+    with pytest.raises(cule.InvalidArgumentError, match="greedy is 'no'; it must be True or False"):
+        agent.predict(numbers("uint8"), greedy="no")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

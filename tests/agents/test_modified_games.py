@@ -51,7 +51,9 @@ def test_modified_games(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     mean, shift, low, high = map(float, row.groups())
     assert (mean, shift) == (round(after["mean"], 2), round(change, 2))
     assert low <= shift <= high
+    capsys.readouterr()
     assert main([*words, "lazy"]) == 2
+    assert not capsys.readouterr().out  # before anything is played
     assert main([*words, "lazy_enemy", "--versus", "random"]) == 2
     assert "with --versus it must be left out" in capsys.readouterr().err
 

@@ -156,15 +156,17 @@ def test_only_the_newest_frame_is_read() -> None:
     assert torch.equal(agent.novelty(obs), agent.novelty(changed))
 
 
+@pytest.mark.parametrize("stack_num", [1, 4])
 @pytest.mark.parametrize(
     ("obs_type", "network"),
     [("image", "small"), ("ram", "vector"), ("objects", "relations"), ("objects", "objects")],
 )
-def test_observations_of_every_type(obs_type: str, network: str) -> None:
+def test_observations_of_every_type(obs_type: str, network: str, stack_num: int) -> None:
     config = RNDPPOConfig(
         game="breakout",
         obs_type=obs_type,  # type: ignore[arg-type]
         network=network,
+        stack_num=stack_num,
         num_envs=4,
         num_steps=8,
         num_minibatches=2,

@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import AGENTS, PRESETS  # noqa: E402
+from cule.agents.run.cli import parse_train  # noqa: E402
+from cule.agents.sweeps import command  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import StorageError  # noqa: E402
 from cule.files import replace_file  # noqa: E402
@@ -72,19 +74,50 @@ def test_a_resumed_run_needs_nothing_again(
     assert "config.json does not hold the options of a run" in capsys.readouterr().err
 
 
+@pytest.mark.ale
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-envs", "0"], "--num-envs: num_envs is 0; it must be at least 1"),
-        (["--clip-range=nan"], "--clip-range: clip_range is nan"),
-        (["--lr", "-1"], "learning_rate is -1.0"),
+        ("train ppo --num-envs 0", "--num-envs: num_envs is 0; it must be at least 1"),
+        ("train ppo --clip-range=nan", "--clip-range: clip_range is nan"),
+        ("train ppo --lr -1", "--lr: learning_rate is -1.0"),
+        ("train ppo --eval-episodes -1", "--eval-episodes: eval_episodes is -1; it must be 0, or"),
+        ("train ppo --eval-episodes 9", "--eval-episodes: eval_episodes is 9; it must be 0, or"),
+        ("train ppo --eval-protocol x", "--eval-protocol: eval_protocol is 'x'"),
+        ("train ppo --eval-protocol machado", "--eval-protocol: protocol is 'machado'"),
+        ("train ppo --env-threads -1", "--env-threads: env_threads is -1; it must be from 0 to"),
+        ("train ppo --img-size 161", "--img-size: img_size is 161; it must be from 1 to 160"),
+        ("train ppo --env-device meta", "--env-device: env_device is 'meta'"),
+        ("train ppo --device meta --env-device cpu", "--device: device is 'meta'"),
+        ("train ppo --env-device cuda:9", "--env-device: device is 'cuda:9'"),
+        ("train ppo --device no --env-device cpu", "--device: device is 'no'"),
+        (
+            "train dqn --memory 1e15 --num-envs 1 --decorrelate-steps 0",
+            "--memory: capacity is 1000000000000000",
+        ),
+        ("train ppo --seeds 1e30", "--seeds: seeds is 1000000000000000019884624838656"),
+        ("train ppo --seeds 2 --seed 1073741823", "--seeds: seeds is 2 and seed 1073741823"),
+        ("train iqn --munchausen-min -inf", "--munchausen-min: munchausen_min is -inf"),
+        ("train iqn --v-min -1e308", "--v-min: v_min is -1e+308; it must be at least -1e+30"),
+        ("eval no.pt --episodes 0", "--episodes: episodes is 0; it must be from 10 to"),
+        ("eval no.pt --num-envs -1", "--num-envs: num_envs is -1; it must be at least 0"),
+        ("plot no --goal -1e1", "RUN is 'no'"),
+        ("plot no --goal nan", "--goal: goal is nan"),
+        ("watch --seed 1e30", "--seed: seed is 1000000000000000019884624838656"),
     ],
 )
-def test_errors_name_the_flag(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["train", "ppo", *words]) == 2
+def test_errors_name_the_flag(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
     assert f"cule: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "number"), [("-1e1", -10.0), ("-10_0", -100.0), ("-.5", -0.5), ("-2", -2.0)]
+)
+def test_numbers_below_zero_follow_a_flag(word: str, number: float) -> None:
+    assert parse_train(["ppo", "--target-score", word])[2].target_score == number
+    words = ["ppo-cpu", "--games", "pong", "--target-score", word]
+    assert command._parse(words)[1].words[:2] == words[-2:]
 
 
 @pytest.mark.ale

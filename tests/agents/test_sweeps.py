@@ -487,6 +487,8 @@ def test_memory_of_a_dry_run_includes_the_replay(monkeypatch: pytest.MonkeyPatch
     [
         (["--games", "pong,nothing"], "games has 'nothing'"),
         (["--seeds", "0"], "seeds is 0"),
+        (["--seeds", "10001"], "seeds is 10001; it must be from 1 to 10000"),
+        (["--cpus-per-run", "1e30"], "cpus_per_run is 1000000000000000019884624838656; it must be"),
         (["--seed", "3"], "--seed is an option that cule sweep sets"),
         (["--out=x", "--no-resume"], "--resume is an option that cule sweep sets"),
         (["--eval-episodes", "0"], "eval_episodes is 0; a sweep needs"),

@@ -144,11 +144,15 @@ def test_relations_against_loops() -> None:
         torch.testing.assert_close(found, expected)
 
 
-def test_torsos_of_objects_read_a_single_frame() -> None:
-    """Without movements, as if the frame before were the same."""
-    for name in nets.OBJECT_TORSOS:
-        torso = nets.make_torso(name, (1, 3, 6))
-        assert torso(torch.ones(2, 1, 3, 6, dtype=torch.int16)).shape == (2, 128)
+@pytest.mark.parametrize("name", nets.TORSOS)
+def test_a_stack_of_one_frame_may_have_no_axis(name: str) -> None:
+    """That of objects has no movements, as if the frame before were the same."""
+    shape = (1, 3, 6) if name in nets.OBJECT_TORSOS else (1, 36, 36)
+    for network in (nets.make_torso(name, shape), nets.Novelty(shape, torso=name)):
+        obs = torch.randint(0, 9, (2, *shape), dtype=torch.int16)
+        features = network.eval()(obs)
+        assert len(features) == 2
+        assert torch.equal(network(obs[:, 0]), features)
 
 
 def test_objects_against_loops() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from cule.envs.options import MAX_ACTION_DELAY, GameOptions
+from cule.envs.options import MAX_ACTION_DELAY, MAX_IMG_WIDTH, GameOptions
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import check_keywords
 from cule.option_fields import (
@@ -15,11 +15,15 @@ from cule.option_fields import (
     NonNegative,
     NonNegativeFloat,
     Positive,
+    Threads,
     init_fields,
     one_of,
     validate,
 )
 from cule.reading import MAX_GAMES
+
+#: Largest seed.
+MAX_SEED = 2**30 - 1
 
 _Config = TypeVar("_Config", bound="AgentConfig")
 
@@ -60,7 +64,7 @@ class AgentConfig(GameOptions):
     total_steps: NonNegative = 10_000_000
     """Agent steps, summed over all environments and processes, after which training ends."""
 
-    seed: Annotated[int, Bounds(0, 2**30 - 1)] = 0
+    seed: Annotated[int, Bounds(0, MAX_SEED)] = 0
     """Seed of weights, actions, replay and environments."""
 
     device: str = "cpu"
@@ -92,7 +96,7 @@ class AgentConfig(GameOptions):
     episodic_life: bool = False
     """Set the discount to 0 when a life is lost. The episode and the frame stack continue."""
 
-    img_size: Positive = 84
+    img_size: Annotated[int, Bounds(1, MAX_IMG_WIDTH)] = 84
     """Height and width of an observation in pixels."""
 
     decorrelate_steps: int = 400
@@ -100,10 +104,10 @@ class AgentConfig(GameOptions):
     resets: Literal["", "exact", "cached"] = ""
     """Resets: exact, as ale-py's, or cached; empty: exact on a CPU, cached on a GPU."""
 
-    env_threads: int = 0
+    env_threads: Threads = 0
     """CPU threads that step the environments; 0: one per available core."""
 
-    torch_threads: Annotated[int, Bounds(0, 1_024)] = 0
+    torch_threads: Threads = 0
     """CPU threads of PyTorch; 0: with the network on the CPU one per core that is idle at the start
     of the run (or OMP_NUM_THREADS), otherwise the default of PyTorch."""
 

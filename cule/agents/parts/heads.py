@@ -40,8 +40,8 @@ class ValueHead:
         """Use the options of an algorithm."""
         self.config, self.setup = config, setup
 
-    def values(self, network: Network, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """Action values ``[B, A]``."""
+    def values(self, network: Network, obs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Action values ``[B, A]``; without a generator they are not random."""
         with self.setup.autocast():
             return network(obs)
 
@@ -68,7 +68,7 @@ class AtomHead(ValueHead):
         super().__init__(config, setup)
         self.support = algos.atoms(config.v_min, config.v_max, config.num_atoms, setup.device)
 
-    def values(self, network: Network, obs: Tensor, generator: torch.Generator) -> Tensor:
+    def values(self, network: Network, obs: Tensor, generator: torch.Generator | None) -> Tensor:
         """Action values ``[B, A]``: the means."""
         return algos.expected_values(super().values(network, obs, generator), self.support)
 
@@ -95,8 +95,10 @@ class AtomHead(ValueHead):
 class QuantileHead(ValueHead):
     """Outputs are quantiles at sampled fractions, ``[B, M, A]`` (Dabney et al. 2018)."""
 
-    def values(self, network: Network, obs: Tensor, generator: torch.Generator) -> Tensor:
-        """Action values ``[B, A]``: means of quantiles at sampled fractions."""
+    def values(self, network: Network, obs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Action values ``[B, A]``: means of quantiles at sampled or evenly spaced fractions."""
+        if generator is None:
+            return super().values(network, obs, generator)
         fractions = self._fractions(len(obs), self.config.num_acting_quantiles, generator)
         with self.setup.autocast():
             return network(obs, fractions).mean(1)

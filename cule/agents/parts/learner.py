@@ -15,6 +15,7 @@ from cule.agents.parts.graphs import copied_scalars
 from cule.agents.parts.setup import Network, Setup
 from cule.errors import DivergedError, InvalidArgumentError
 from cule.option_fields import config_from
+from cule.replay.options import check_bool
 
 if TYPE_CHECKING:
     from cule.agents.parts.envs import AnyEnv
@@ -124,12 +125,13 @@ class Learner(Protocol):
             for an array, a tensor on the same device for a tensor.
 
         Raises:
-            InvalidArgumentError: Observations of another shape or dtype, or a memory of another
-                shape or of a network that has none.
+            InvalidArgumentError: Observations of another shape or dtype, `greedy` that is not a
+                bool, or a memory of another shape or of a network that has none.
         """
-        given = obs if isinstance(obs, Tensor) else torch.as_tensor(obs)
+        check_bool("greedy", greedy)
+        given = self.setup.tensor_of(obs)
         is_single = given.shape == self.setup.obs_shape
-        batch = (given[None] if is_single else given).to(self.device)
+        batch = self.setup.check_obs((given[None] if is_single else given).to(self.device))
         options: dict[str, Any] = {"greedy": greedy}
         if memory is not None:
             blank = self.new_memory(len(batch))
@@ -139,7 +141,12 @@ class Learner(Protocol):
                     + ("None" if blank is None else f"of shape {tuple(blank.shape)}")
                 )
             options["memory"] = memory
-        actions = self.act(batch, self.setup.prediction_generator, **options)
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            actions = self.act(batch, self.setup.prediction_generator, **options)
+        finally:
+            self.network.train(was_training)
         actions = (actions[0] if is_single else actions).to(given.device)
         return actions if isinstance(obs, Tensor) else actions.numpy()
 

@@ -7,9 +7,10 @@ import dataclasses
 import functools
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -51,6 +52,7 @@ from cule.envs import FrameStep
 from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
 from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, read_floats, reads_blocks
+from cule.nets.torsos import IMAGE_TORSOS, TORSOS
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -193,20 +195,31 @@ class Setup:
         """The network, compiled if the config asks for it."""
         return torch.compile(network) if self.config.compile else network
 
-    def network_options(self, *, normalize_obs: bool) -> dict[str, Any]:
-        """Keywords of the networks of `cule.nets`.
+    def network_options(
+        self, *, normalize_obs: bool, torsos: Collection[str] = TORSOS
+    ) -> dict[str, Any]:
+        """Keywords of the networks of `cule.nets`, of which the algorithm has these torsos.
 
         Raises:
-            InvalidArgumentError: Observations of objects are to be normalized, which hides what is
-                visible, for a network that reads that.
+            InvalidArgumentError: The network is not for observations of this type; or those of
+                objects are to be normalized, which hides what is visible, for a network that reads
+                that.
         """
-        if normalize_obs and self.config.network in OBJECT_TORSOS:
+        name, has_rows = self.config.network, self.obs_dtype == torch.int16
+        fitting = ("mlp", *OBJECT_TORSOS) if has_rows else IMAGE_TORSOS
+        allowed = [torso for torso in fitting if torso in torsos]
+        if len(self.obs_shape) == 3 and name not in allowed:
             raise InvalidArgumentError(
-                f"normalize_obs is True and network {shown(self.config.network)}, which has scales "
-                "of its own; normalize_obs must be False"
+                f"network is {shown(name)}; for {'objects' if has_rows else 'images'} it must be "
+                f"one of {', '.join(allowed)}"
+            )
+        if normalize_obs and name in OBJECT_TORSOS:
+            raise InvalidArgumentError(
+                f"normalize_obs is True and network {shown(name)}, which has scales of its own; "
+                "normalize_obs must be False"
             )
         return {
-            "torso": self.config.network,
+            "torso": name,
             "initialization": self.config.initialization,
             "normalize_obs": normalize_obs,
         }
@@ -263,13 +276,42 @@ class Setup:
             and is_same_device(obs.device, self.device)
         ):
             return obs
-        words = f"of {getattr(obs, 'dtype', 'no dtype')}, shape {tuple(getattr(obs, 'shape', ()))}"
-        where = f", on {obs.device}" if isinstance(obs, Tensor) else ""
+        raise self._refusal(obs, obs)
+
+    def tensor_of(self, obs: object) -> Tensor:
+        """Return observations as a tensor: themselves, or a copy of an array of their dtype.
+
+        Raises:
+            InvalidArgumentError: They are something else.
+        """
+        if isinstance(obs, Tensor):
+            if obs.layout != torch.strided or obs.is_meta:
+                raise self._refusal(obs, obs)
+            return obs
+        array: object = None
+        try:
+            array = np.asarray(obs)
+            dtype = str(self.obs_dtype).removeprefix("torch.")
+            are_numbers = self.obs_dtype.is_floating_point and not hasattr(obs, "dtype")
+            # A list of numbers has no dtype.
+            return torch.from_numpy(
+                array.astype(dtype, "C", "same_kind" if are_numbers else "equiv")
+            )
+        except (TypeError, ValueError, RuntimeError):
+            raise self._refusal(obs, array) from None
+
+    def _refusal(self, obs: object, values: object) -> InvalidArgumentError:
+        """The error for observations with these values."""
+        given = f"a {type(obs).__name__}"
+        if isinstance(values, Tensor | np.ndarray):
+            given += f" of {values.dtype}, shape {tuple(values.shape)}"
+        if isinstance(values, Tensor):
+            layout = "" if values.layout == torch.strided else f", {values.layout}"
+            given += f"{layout}, on {values.device}"
         shape = ", ".join(map(str, ("n", *self.obs_shape)))
-        raise InvalidArgumentError(
-            f"obs is a {type(obs).__name__} {words}{where}; it must be a tensor of "
-            f"{self.obs_dtype}, shape ({shape}), on {self.device}; `predict` takes arrays and "
-            "single observations too"
+        return InvalidArgumentError(
+            f"obs is {given}; it must be a tensor of {self.obs_dtype}, shape ({shape}), on "
+            f"{self.device}; `predict` takes arrays and single observations too"
         )
 
     def reset(self, steps: int) -> Tensor:
@@ -360,12 +402,13 @@ def check_graphs(config: AgentConfig, device: torch.device) -> None:
 
 def parse_device(name: str, value: str) -> torch.device:
     """The device that an option names."""
-    try:
-        return torch.device(value)
-    except RuntimeError:
-        raise InvalidArgumentError(
-            f"{name} is {shown(value)}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
-        ) from None
+    with contextlib.suppress(RuntimeError):
+        device = torch.device(value)
+        if device.type in ("cpu", "cuda"):
+            return device
+    raise InvalidArgumentError(
+        f"{name} is {shown(value)}; it must be 'cpu', 'cuda' or 'cuda:<number>'"
+    )
 
 
 def join(config: AgentConfig) -> tuple[torch.device, AgentConfig]:

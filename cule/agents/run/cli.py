@@ -11,17 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 import torch
 
-from cule.agents.parts.config import AgentConfig
+from cule.agents.parts.config import MAX_SEED, AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
-from cule.agents.run.checkpoint import FREE_OPTIONS, PolicyState, find_checkpoint, run_path
+from cule.agents.run.checkpoint import (
+    FREE_OPTIONS,
+    PolicyState,
+    find_checkpoint,
+    last_checkpoint,
+    run_path,
+)
 from cule.agents.run.evaluation import (
+    MAX_EPISODES,
+    MIN_EPISODES,
     Evaluation,
+    ProtocolName,
     evaluate,
     make_eval_env,
     modifications_to_play,
@@ -45,6 +54,8 @@ from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, sh
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 from cule.option_fields import (
+    Bounds,
+    NonNegative,
     add_arguments,
     config_from,
     options_of,
@@ -111,6 +122,8 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
     if is_first:
         if is_complete:
             print(f"trained for {run.agent.steps} steps; the run is in {run.folder}")
+        elif last_checkpoint(run.folder) is None:
+            print("stopped before the first checkpoint; nothing is saved, so start it anew")
         else:
             print(f"stopped after {run.agent.steps} steps; continue with --resume")
     run.agent.setup.env.close()
@@ -163,6 +176,11 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
         config = config_from(config_class, {**preset.options, **values, **chosen})
         kept = {k: v for k, v in saved.get("run", {}).items() if k in run_names}
         run_options = config_from(RunOptions, {**kept, **run_given})
+    if config.seed + run_options.seeds - 1 > MAX_SEED:
+        raise InvalidArgumentError(
+            f"seeds is {run_options.seeds} and seed {config.seed}; the last seed must be at most "
+            f"{MAX_SEED}"
+        )
     return name, config, run_options
 
 
@@ -215,16 +233,17 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
     versus = None
     if options.versus not in (None, "random"):
         versus = read_to_play(find_checkpoint(Path(str(options.versus))))
+    kinds: dict[Path, Mapping[str, str | None]] = {}
+    if options.modifications is not None:  # names are refused before anything is played
+        for path in options.checkpoints:
+            config = _config_to_play(read_to_play(find_checkpoint(path)), options, agent_class)
+            kinds[path] = modifications_to_play(config, options.modifications)
     records: list[dict[str, object]] = []
     results: list[Evaluation] = []
     for path in options.checkpoints:
         content = read_to_play(find_checkpoint(path))
-        kinds: Mapping[str, str | None] = {"": None}
-        if options.modifications is not None:
-            config = checkpoint_config(content, agent_class)
-            kinds = modifications_to_play(config, options.modifications)
         modified: dict[str, Evaluation] = {}
-        for name, modifications in kinds.items():
+        for name, modifications in kinds.get(path, {"": None}).items():
             changes = {"modifications": modifications} if name else {}
             with contextlib.ExitStack() as stack:  # a video is finished after scores are written
                 if options.versus is None:
@@ -257,9 +276,7 @@ def _play_episodes(
     options of the environments other than in training.
     """
     num_envs = options.num_envs or min(options.episodes, 128)
-    files = {name: getattr(options, name) for name in ("rom_path", "rules")}
-    given = {**{name: path for name, path in files.items() if path is not None}, **changes}
-    config = checkpoint_config(content, agent_class, device=options.device, env_device="", **given)
+    config = _config_to_play(content, options, agent_class, **changes)
     atari = make_eval_env(config, options.protocol, num_envs)
     stack.callback(atari.close)
     env: FrameEnv = atari
@@ -296,6 +313,18 @@ def _play_episodes(
         "returns": result.returns,
         "lengths": result.lengths,
     }
+
+
+def _config_to_play(
+    content: PolicyState,
+    options: EvalOptions,
+    agent_class: type[Learner] | None,
+    **changes: str | None,
+) -> AgentConfig:
+    """The options of the environments, with those that are given in place of training's."""
+    files = {name: getattr(options, name) for name in ("rom_path", "rules")}
+    given = {**{name: path for name, path in files.items() if path is not None}, **changes}
+    return checkpoint_config(content, agent_class, device=options.device, env_device="", **given)
 
 
 def _play_matches(
@@ -343,19 +372,19 @@ class EvalOptions:
     checkpoints: tuple[Path, ...] = positional("CHECKPOINT", ())
     """NAME.pt, weights NAME.safetensors, the folder of a run, or zoo:NAME of `cule zoo list`."""
 
-    episodes: int = 100
+    episodes: Annotated[int, Bounds(MIN_EPISODES, MAX_EPISODES)] = 100
     """Episodes of each, at least 10."""
 
-    protocol: Literal["as-trained", "machado", "noop", "sticky"] = "noop"
+    protocol: ProtocolName = "noop"
     """Protocol: noop, sticky, machado or as-trained; see docs/agents/evaluation.md."""
 
-    seed: int = 0
+    seed: NonNegative = 0
     """Seed of environments and actions."""
 
     greedy: bool = False
     """Choose the best actions."""
 
-    num_envs: int = 0
+    num_envs: NonNegative = 0
     """Environments; 0: one per episode."""
 
     device: str = "cpu"

@@ -21,7 +21,7 @@ from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_bytes, replace_text
 from cule.lazy import needs
-from cule.option_fields import parse_options, positional
+from cule.option_fields import parse_options, positional, validate
 
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
@@ -110,6 +110,10 @@ class PlotOptions:
 
     returns: bool = False
     """Draw the mean returns of training episodes, in place of the scores of tests."""
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        validate(self)
 
 
 def plot_curves(words: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -37,10 +37,10 @@ from cule.agents.run.scores import (
 )
 from cule.agents.self_play import RandomOpponent, SelfPlayEnv
 from cule.envs import Action, AtariVectorEnv
-from cule.envs.options import PRESETS
+from cule.envs.options import PRESETS, modification_names
 from cule.errors import CuleError, InvalidArgumentError, shown
-from cule.games import game_id_of, resolve
-from cule.games.modifications import ORIGINAL, all_modifications
+from cule.games import game_id_of, resolve, resolve_players
+from cule.games.modifications import ORIGINAL, all_modifications, modify_spec
 from cule.replay.options import check_int
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ _OF_MACHADO = (
     *("repeat_action_probability", "noop_max", "use_fire_reset"),
     "max_num_frames_per_episode",
 )
+
+#: A protocol, as an option.
+ProtocolName: TypeAlias = Literal["as-trained", "machado", "noop", "sticky"]
 
 #: Options of the environments by protocol. noop_max 31 means 0 to 30 no-ops.
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -326,8 +329,19 @@ def modifications_to_play(config: AgentConfig, asked: str) -> dict[str, str | No
     Args:
         config: Options of the agent's training.
         asked: `ALL`, or the modifications of one evaluation.
+
+    Raises:
+        InvalidArgumentError: A game has none of this name, or `ALL` is asked of several games.
+        UnsupportedRomError, RulesError: As of `cule.games.modifications.modify_spec`.
     """
     if asked != ALL:
+        rom_path = config.rom_path or None
+        for game in map(str.strip, config.game.split(",")):
+            if config.num_players > 1:
+                spec = resolve_players(game, config.num_players, rom_path)
+            else:
+                spec = resolve(game, rom_path, config.rules or None)
+            modify_spec(spec, modification_names(asked))
         return {ORIGINAL: None, asked: asked}
     if "," in config.game:
         raise InvalidArgumentError(

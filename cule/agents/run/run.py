@@ -51,10 +51,11 @@ from cule.agents.run.checkpoint import (
     seconds_so_far,
 )
 from cule.agents.run.evaluation import (
+    MAX_EPISODES,
     MIN_EPISODES,
     Evaluation,
+    ProtocolName,
     check_protocol,
-    check_request,
     eval_config,
     evaluate,
     time_to_score,
@@ -65,8 +66,9 @@ from cule.agents.run.weights import can_write_weights, read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.files import remove_leftovers, replace_text
-from cule.option_fields import NonNegative, Positive, require, validate
+from cule.option_fields import NonNegative, Seeds, require, validate
 from cule.progress import INTERVAL_S, ProgressBar
+from cule.replay.options import check
 from cule.signals import END, signals_call
 
 #: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from
@@ -86,7 +88,7 @@ class RunOptions:
     """With several players: checkpoint, weights or random, which play every second seat, also in
     evaluations. Empty: the policy plays against itself, and in evaluations against random."""
 
-    seeds: Positive = 1
+    seeds: Seeds = 1
     """Runs with consecutive seeds, one after the other; `out` then holds the folder of each."""
 
     track: str = ""
@@ -114,7 +116,7 @@ class RunOptions:
     eval_episodes: int = 30
     """Episodes per evaluation, at least 10; 0: no evaluation."""
 
-    eval_protocol: str = "noop"
+    eval_protocol: ProtocolName = "noop"
     """Protocol: noop, sticky, machado or as-trained; see docs/agents/evaluation.md."""
 
     target_score: float | None = None
@@ -126,7 +128,9 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Validate the options."""
         validate(self)
-        check_request(self.eval_episodes or MIN_EPISODES, self.eval_protocol)
+        is_allowed = self.eval_episodes == 0 or MIN_EPISODES <= self.eval_episodes <= MAX_EPISODES
+        allowed = f"0, or from {MIN_EPISODES} to {MAX_EPISODES}"
+        check("eval_episodes", self.eval_episodes, is_allowed, allowed)
         check_trackers(self.track)
 
 

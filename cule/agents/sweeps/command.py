@@ -31,7 +31,7 @@ from cule.games import find_rom, game_id_of, list_games, load_roms
 from cule.option_fields import (
     Bounds,
     NonNegative,
-    Positive,
+    Seeds,
     add_arguments,
     config_from,
     validate,
@@ -54,7 +54,7 @@ class SweepOptions:
     """Games: 57 (those of the literature), atari-5 (those of Aitchison et al. 2023), all, or names
     with commas."""
 
-    seeds: Positive = 5
+    seeds: Seeds = 5
     """Seeds 0, 1, ... of each game."""
 
     out: str = ""
@@ -67,7 +67,7 @@ class SweepOptions:
     jobs: NonNegative = 0
     """Runs at a time; 0: as many as there are CPUs (and GPUs) for."""
 
-    cpus_per_run: Positive = 1
+    cpus_per_run: Annotated[int, Bounds(1, 1_024)] = 1
     """CPUs of a run, for its environments and for PyTorch."""
 
     gpus_per_run: Annotated[float, Bounds(0, 16)] = 0.0
