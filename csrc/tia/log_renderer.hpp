@@ -27,8 +27,8 @@ struct LogRenderer {
   const VisibleWindow window;
   const bool hmove_blanks;
 
-  // has_lanes: others render at the same time, and all stay at the same scanline, where programs do
-  // much the same in each.
+  // has_lanes: other lanes render logs at the same time; all stay at the same scanline, in which
+  // programs write much the same.
   template <bool has_lanes = true>
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;

@@ -7,8 +7,9 @@
 // Rendering needs all of them: helpers wait in serve() until the step is over, and the callers come
 // to it together, at the end of a frame or where one of them asks. The warp renders one log after
 // the other. Where not all callers come, and with few entries to render, a lane renders by itself.
-// With many callers nobody helps: when one asks, each renders its own log, because lanes that do so
-// at the same time cost little more than one. The device defines serve() (cuda/step_kernel.hpp).
+// With many callers there are no helpers: when one asks, every caller renders its own log, since
+// all of them together take little longer than one. The device defines serve()
+// (cuda/step_kernel.hpp).
 //
 // A frame that cannot stay a log gets memory for pixels first: take_pixels() of the device.
 #pragma once
