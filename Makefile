@@ -34,6 +34,13 @@ KIT_PYTHON ?= python3.12
 # Time for each target of make fuzz.
 FUZZ_SECONDS ?= 60
 
+# A test that hangs ends its process and is named, after far longer than a busy machine takes for any.
+PYTEST := python -m pytest -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
+
+# Tests that start Ray in their own process, one after another: Ray may end a process that it has
+# lost, and takes both cores. Those of RLlib last: they start it with another token.
+RAY := $(wildcard tests/integrations/test_ray_*.py) tests/integrations/test_rllib.py
+
 # Tests that also run with the Gymnasium of $(INTEGRATIONS).
 OLDER_GYMNASIUM := tests/api/test_gym_env.py tests/api/test_gymnasium_vector.py
 # Tests that draw where matplotlib is installed, as it is in $(INTEGRATIONS).
@@ -55,15 +62,16 @@ demo: $(VENV)/installed
 	$(BIN)/python benchmarks/demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --require $(REQUIRED) --fake-cuda
+	$(BIN)/$(PYTEST) -n 2 --require $(REQUIRED) --fake-cuda
 
 test-all: test
-	$(BIN)/python -m pytest -n 2 -m 'long and not slow and not learn' --require $(REQUIRED) --fake-cuda
+	$(BIN)/$(PYTEST) -n 2 -m 'long and not slow and not learn' --require $(REQUIRED) --fake-cuda
 
 test-integrations: $(INTEGRATIONS)/installed
-	$(INTEGRATIONS)/bin/python -m pytest -n 2 --dist loadgroup -m 'not slow and not learn' \
-	  tests/integrations tests/examples tests/gpu/test_xla.py --fake-cuda \
+	$(INTEGRATIONS)/bin/$(PYTEST) -n 2 --dist worksteal -m 'not slow and not learn' --fake-cuda \
+	  tests/integrations $(RAY:%=--ignore=%) tests/examples tests/gpu/test_xla.py \
 	  tests/house/test_docstrings.py $(OLDER_GYMNASIUM) $(PLOTS)
+	$(INTEGRATIONS)/bin/$(PYTEST) -v -m 'not slow and not learn' $(RAY)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/cule bench
