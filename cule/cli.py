@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
 import platform
 import sys
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     try:
         if words and words[0] in COMMANDS:
             return _run_command(words[0], words[1:])
@@ -73,6 +75,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(printable(line), file=sys.stderr)
         return 2
     return status
+
+
+def _open_streams() -> None:
+    """Open the null device for standard streams that are closed, as with ``2>&-``.
+
+    Otherwise the next file would take their number, and what is written to them. Characters that
+    standard output cannot encode, as in names of files, become escapes, as on standard error.
+    """
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # to the end
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def _parser() -> argparse.ArgumentParser:

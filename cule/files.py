@@ -33,6 +33,21 @@ MAX_NAME_BYTES = 200
 YOUNG_SECONDS = 2.0
 
 
+def home() -> Path:
+    """The user's home folder; one that does not exist where the system knows none."""
+    try:
+        return Path.home()
+    except RuntimeError:  # as in a container, for a user without a name and HOME
+        return Path("/nonexistent")
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """A path, with the home folder in place of ``~``, or of ``~name`` where the system knows it."""
+    with contextlib.suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
+
+
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
     """Write a file that is either complete or absent.
 
@@ -55,6 +70,8 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
         reason = _reason_of(error)
         if reason is None:
             raise
+        if part is not None:
+            part.unlink(missing_ok=True)  # its bytes are free then
         raise StorageError(
             f"{target} cannot be written: {reason}; it has {format_bytes(_size_of(write))}, and "
             f"{format_bytes(_free_bytes(target.parent))} are free"
@@ -183,6 +200,7 @@ def written_and_free(path: Path) -> str:
 
 def format_bytes(count: int) -> str:
     """A number of bytes in the largest unit that keeps it above 1."""
+    count = min(count, 10**300)  # a float holds no more
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "kB")):
         size = 10 ** (3 * power)
         if count >= size:

@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 #: Signals that ask a command to end: Ctrl-C, and what systems send.
 END = (signal.SIGINT, signal.SIGTERM)
 
+#: What a terminal sends when it is closed; nothing on Windows.
+_HANGUP = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
+
+#: The same, and that a terminal is closed.
+LEAVE = (*END, *_HANGUP)
+
 
 @contextlib.contextmanager
 def signals_call(react: Callable[[int], object], kinds: Sequence[int] = END) -> Iterator[list[int]]:
     """Handle signals by calling a function with them; give the list of those that arrive.
 
-    In the main thread; elsewhere none arrive.
+    In the main thread; elsewhere none arrive. Handlers outside of Python stay, and SIGHUP is
+    ignored where the process ignores it, as under nohup.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -26,9 +33,25 @@ def signals_call(react: Callable[[int], object], kinds: Sequence[int] = END) -> 
         received.append(kind)
         react(kind)
 
-    before = {kind: signal.signal(kind, receive) for kind in kinds}
+    def is_ours(kind: int) -> bool:
+        handler = signal.getsignal(kind)
+        return handler is not None and not (kind in _HANGUP and handler is signal.SIG_IGN)
+
+    before = {kind: signal.signal(kind, receive) for kind in filter(is_ours, kinds)}
     try:
         yield received
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Let `END` arrive when the block has ended, which so is never left half done."""
+    received: list[int] = []
+    try:
+        with signals_call(lambda _: None) as received:
+            yield
+    finally:
+        for kind in received:
+            signal.raise_signal(kind)

@@ -317,6 +317,9 @@ ENGINES: dict[str, EngineKind] = {
 }
 
 
+#: Most threads of an environment.
+MAX_THREADS = 1024
+
 _VARIANT = re.compile(
     r"(cule-cpu(?P<low>@low_memory)?(?P<async>@async)?(@(?P<threads>[1-9]\d{0,3})threads)?"
     r"|cule-cuda(@(?P<lanes>1|2|4|8|16|32)x(?P<warps>[1-4]))?)"
@@ -356,7 +359,7 @@ def kind_of(name: str) -> EngineKind:
         InvalidArgumentError: No engine has this name.
     """
     kind = ENGINES.get(name.partition("@")[0] if _VARIANT.fullmatch(name) else name)
-    if kind is None:
+    if kind is None or variant_of(name).threads > MAX_THREADS:
         raise InvalidArgumentError(
             f"engines has {shown(name)}; it must be one of {', '.join(ENGINES)}; those of cule "
             "with a kernel such as cule-cpu@interpreter or cule-cuda@compiled; "

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
 from cule.errors import InvalidArgumentError, shown
-from cule.option_fields import Bounds, NonNegative, Positive, validate
+from cule.option_fields import Bounds, NonNegative, Positive, Threads, validate
 
 #: Loads in the order of a benchmark.
 LOADS = {
@@ -56,7 +56,7 @@ class BenchOptions:
     resume: bool = False
     """Keep the finished cells of the folder and measure the others."""
 
-    threads: NonNegative = 0
+    threads: Threads = 0
     """CPU threads of every engine and of torch; 0: the number of processors."""
 
     seconds: Annotated[float, Bounds(0)] = 1.0

@@ -5,6 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cule.bench.engines import Array, Engine
+from cule.errors import InvalidArgumentError, shown
+
+
+def check_network_device(device: str) -> None:
+    """Raise an InvalidArgumentError unless torch can use a device here."""
+    import torch
+
+    try:
+        torch.Generator(device=device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"network_device is {shown(device)}; it must be a device that torch can use here: "
+            f"{reason}"
+        ) from None
 
 
 def network_policy(

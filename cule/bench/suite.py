@@ -15,6 +15,7 @@ from cule.bench.interleaved import compare_engines
 from cule.bench.memory import bytes_per_env
 from cule.bench.options import BenchOptions, Cell, cells_of
 from cule.bench.plots import MISSING_MATPLOTLIB, can_plot, plot_all
+from cule.bench.policies import check_network_device
 from cule.bench.records import (
     Content,
     MemoryRecord,
@@ -59,6 +60,8 @@ def run_suite(options: BenchOptions, say: Say = print) -> list[Record]:
         torch.set_num_threads(threads)
         if "training" in options.load:
             check_algorithms(options.algorithms)
+        if "inference" in options.load and options.network_device:
+            check_network_device(options.network_device)
     else:
         skipped_loads = [load for load in options.load if load in ("inference", "training")]
         if skipped_loads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from cule.files import check_new_file, format_bytes
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
 from cule.reading import MAX_DATASET_STEPS
-from cule.signals import signals_call
+from cule.signals import LEAVE, signals_call
 from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
 
 
@@ -71,7 +72,8 @@ def parse(words: Sequence[str]) -> RecordOptions:
 def record(options: RecordOptions) -> int:
     """Run ``cule record`` with the result of `parse`; return 0, or 130 after SIGINT.
 
-    SIGINT and SIGTERM end the recording after the current step, and what was recorded is saved.
+    SIGINT, SIGTERM and SIGHUP end the recording after the current step, and what was recorded is
+    saved.
 
     Raises:
         CuleError: The game, ROM, checkpoint or device is not available.
@@ -81,7 +83,7 @@ def record(options: RecordOptions) -> int:
     stopped = threading.Event()
     with (
         contextlib.closing(env),
-        signals_call(lambda _: stopped.set()) as received,
+        signals_call(lambda _: stopped.set(), LEAVE) as received,
         recording(env, options.out, options.digest_every) as recorder,
     ):
         obs, _ = recorder.reset(seed=options.seed)
@@ -109,11 +111,18 @@ def recording(env: BatchEnv, path: Path, digest_every: int = 1000) -> Iterator[R
         yield recorder
     finally:
         if len(recorder):
-            with signals_call(lambda _: None):  # a second Ctrl-C loses nothing
+            with signals_call(lambda _: None, LEAVE):  # a second Ctrl-C loses nothing
+                path = _unused(path)
                 recorder.save(path)
             print(_summary(path))
     if not len(recorder):
         print(f"no viewer has played; {path} is not written")
+
+
+def _unused(path: Path) -> Path:
+    """The path, with a number where another process has made such a file meanwhile."""
+    others = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
+    return next(each for each in itertools.chain([path], others) if not each.exists())
 
 
 def _summary(path: Path) -> str:

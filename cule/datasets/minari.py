@@ -11,14 +11,14 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import minari
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
-from minari.data_collector import EpisodeBuffer
 
 from cule.datasets.dataset import Dataset, Episode, open_dataset
 from cule.datasets.recorder import Recorder
@@ -28,7 +28,14 @@ from cule.envs.checks import INT32_MAX, to_numpy
 from cule.envs.options import full_screens
 from cule.envs.requests import MAX_SEED
 from cule.errors import DatasetError, InvalidArgumentError, shown
+from cule.lazy import needs
 from cule.reading import parse_json
+
+with needs("cule[minari]"):
+    import minari
+    from minari.data_collector import EpisodeBuffer
+    from minari.dataset.minari_dataset import parse_dataset_id
+    from minari.storage import get_dataset_path
 
 #: Key of the metadata that an export adds, from which an import knows the environment.
 _KEY = "cule"
@@ -78,9 +85,9 @@ def export_minari(
         compressed as JPEG. The seed of a trajectory is that of its first episode.
 
     Raises:
-        InvalidArgumentError: `dataset_id` exists, or `metadata` or `options` hold what an export
-            decides; otherwise as `Dataset.replay`.
-        ValueError, TypeError: From Minari, of an id or of keywords that it does not take.
+        InvalidArgumentError: `dataset_id` exists or is no id, or `metadata` or `options` hold what
+            an export decides; otherwise as `Dataset.replay`.
+        ValueError, TypeError: From Minari, of keywords that it does not take.
         DatasetError, DigestMismatchError: As `Dataset.replay`. Nothing of an export that fails
             stays.
     """
@@ -91,8 +98,7 @@ def export_minari(
         raise InvalidArgumentError(
             f"output is {shown(options['output'])}; an export needs 'numpy', or none"
         )
-    if dataset_id in minari.list_local_datasets():
-        raise InvalidArgumentError(f"dataset_id is {shown(dataset_id)}, which Minari has already")
+    folder = _new_folder(dataset_id)
     if not len(dataset):
         raise DatasetError("the dataset has no steps; Minari cannot store that")
     view = {"reward_clipping": False} | options | {"output": "numpy"}
@@ -123,10 +129,28 @@ def export_minari(
             }
             exported.storage.update_metadata({_KEY: json.dumps(facts)})
         except BaseException:
-            with contextlib.suppress(Exception):  # there may be nothing yet
-                minari.delete_dataset(dataset_id)
+            shutil.rmtree(folder, ignore_errors=True)  # there may be nothing yet
             raise
     return exported
+
+
+def _new_folder(dataset_id: str) -> Path:
+    """The folder that Minari makes for a new dataset.
+
+    Raises:
+        InvalidArgumentError: It is no id, or names what exists.
+    """
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError):
+        raise InvalidArgumentError(
+            f"dataset_id is {shown(dataset_id)}; it must be as in 'atari/pong/random-v0': words of "
+            "letters, digits, - and _, and a version"
+        ) from None
+    folder = Path(get_dataset_path(dataset_id))
+    if folder.exists():
+        raise InvalidArgumentError(f"dataset_id is {shown(dataset_id)}, which Minari has already")
+    return folder
 
 
 def _obs_space(obs: Any) -> spaces.Box:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -26,9 +27,10 @@ from cule.envs.checks import Array, as_int, to_numpy
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
-from cule.errors import DatasetError, InvalidArgumentError, NotResetError, shown
+from cule.errors import CuleError, DatasetError, InvalidArgumentError, NotResetError, shown
 from cule.games import resolve
 from cule.reading import MAX_DATASET_EPISODES, MAX_DATASET_STEPS, MAX_JSON_BYTES
+from cule.signals import signals_wait
 
 #: What a seed takes of a header at most, and what a segment takes without its seeds, or the header
 #: without segments and options.
@@ -118,9 +120,8 @@ class Recorder:
                 f"{MAX_JSON_BYTES} can be read; save the recording and begin another"
             )
         ended = self._pack() if self._seeds else []
-        result = self.env.reset(seed=seeds.astype(np.uint32))
-        self._segments += ended
-        self._num_packed = sum(segment.num_episodes for segment in self._segments)
+        result = self._reset_env(lambda: ended, seed=seeds.astype(np.uint32))
+        self._end_segment(ended)
         self._header_bytes = header_bytes
         self._seeds = tuple(seeds.tolist())
         num_envs = self.env.num_envs
@@ -150,6 +151,10 @@ class Recorder:
         """
         self._check_started()
         self._check_room()
+        with signals_wait():  # a step that is done but not recorded would spoil all later ones
+            return self._step(actions)
+
+    def _step(self, actions: object) -> StepResult:
         result = self.env.step(actions)
         row = np.array(to_numpy(actions), np.uint8)
         self._rows += (row | np.where(self._was_reset, RESET_FLAG, 0).astype(np.uint8)).tobytes()
@@ -174,10 +179,11 @@ class Recorder:
             NotResetError: Before the first `reset` of the recorder.
             StorageError: The file cannot be written; an existing one is unchanged.
         """
-        self._check_started()
+        if not self._segments:
+            self._check_started()
         names = tuple(action.name for action in self.env.action_set)
         facts = (__version__, self._game, self._rom_md5, self._options, names)
-        segments = (*self._segments, *self._pack())
+        segments = (*self._segments, *(self._pack() if self._seeds else ()))
         write_log(path, Log(*facts, self._digest_every, segments))
 
     def _reset_some(self, seed: object, options: Mapping[str, object]) -> tuple[Array, Info]:
@@ -188,12 +194,18 @@ class Recorder:
                 "recording can have a seed, or reset_mask without one"
             )
         mask = to_numpy(options["reset_mask"])
-        if np.shape(mask) == self._was_reset.shape and (self._was_reset & mask).any():
+        is_mask = isinstance(mask, np.ndarray) and mask.dtype == bool  # others are refused below
+        if is_mask and mask.shape == self._was_reset.shape and (self._was_reset & mask).any():
             raise InvalidArgumentError(
                 "options: reset_mask holds environments that were reset since the last step"
             )
         last = self._last if self._was_reset.any() else self._totals.digests(self.env)
-        result = self.env.reset(options=options)
+
+        def pack() -> list[Segment]:
+            self._last, self._was_reset[:] = last, True
+            return self._pack()
+
+        result = self._reset_env(pack, options=options)
         self._last = last
         for index in np.flatnonzero(mask):
             if self._starts[index] < self._num_steps:
@@ -201,9 +213,29 @@ class Recorder:
         self._was_reset |= mask
         return result
 
+    def _reset_env(self, pack: Callable[[], list[Segment]], **request: Any) -> tuple[Array, Info]:
+        """Reset environments; where it is interrupted, the trajectories end before it.
+
+        Args:
+            pack: Gives the segment of these trajectories.
+            **request: Arguments of the reset.
+        """
+        try:
+            return self.env.reset(**request)
+        except CuleError:  # nothing has moved
+            raise
+        except BaseException:  # such as Ctrl-C
+            self._end_segment(pack())
+            raise
+
+    def _end_segment(self, segment: list[Segment]) -> None:
+        self._segments += segment
+        self._num_packed = sum(each.num_episodes for each in self._segments)
+        self._seeds = ()
+
     def _check_started(self) -> None:
         if not self._seeds:
-            raise NotResetError("nothing is recorded yet; call reset(seed=...) of the recorder")
+            raise NotResetError("no trajectory has begun; call reset(seed=...) of the recorder")
 
     def _check_room(self) -> None:
         """Refuse a step after which the file could not be read again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from cule.envs import EnvOptions, MultiAgentOptions
@@ -133,19 +134,27 @@ def playback_options(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> d
     for name, value in given.items():
         if name in VIEW | MACHINE:
             continue
-        plain = value.value if isinstance(value, AutoresetMode) else value
-        if plain != recorded[name]:
+        if _plain(value) != recorded[name]:
             allowed = ", ".join(sorted(VIEW | MACHINE))
             raise InvalidArgumentError(
                 f"{name} is {shown(value)}; the dataset was recorded with {shown(recorded[name])}, "
                 f"and a replay can change only {allowed}"
             )
-    kept = {name for name in RECORDED if name not in given}
+    kept = {name for name in RECORDED if name not in given or name not in VIEW}
     if given.get("obs_type", recorded["obs_type"]) != recorded["obs_type"]:
         kept -= VIEW - {"reward_clipping"}  # the sizes of images mean nothing for RAM
     options = {name: recorded[name] for name in kept}
-    options |= given
+    options |= {name: value for name, value in given.items() if name in VIEW | MACHINE}
     return options | {"episode_info": True, "final_info": True}
+
+
+def _plain(value: object) -> object:
+    """The value of an option as JSON has it."""
+    if isinstance(value, AutoresetMode):
+        return value.value
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def check_rom(game: str, rom_md5: str, options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 
-from cule.files import replace_bytes
+from cule.files import home, replace_bytes
 from cule.reading import read_file
 
 #: What a kernel was made for: sources, architecture, compiler and the like.
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
     named = os.environ.get("CULE_CACHE")
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cule"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "cule"
 
 
 def path_of(name: str, made_for: MadeFor) -> Path:

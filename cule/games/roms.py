@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Literal
 
 from cule.errors import InvalidArgumentError, RomNotFoundError, UnsupportedRomError, shown
-from cule.files import replace_bytes
+from cule.files import expanded, home, replace_bytes
 from cule.games.schema import load_roms
 from cule.reading import MAX_ROM_BYTES, MAX_ZIP_MEMBERS, open_regular, read_packed
 
@@ -120,7 +120,7 @@ def read_rom(path: Path) -> bytes:
 def user_rom_folder() -> Path:
     """The user's own ROM folder: under ``XDG_DATA_HOME``, or ``~/.local/share``."""
     base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path("~/.local/share").expanduser()) / "cule" / "roms"
+    return (Path(base) if base else home() / ".local" / "share") / "cule" / "roms"
 
 
 def rom_folders() -> list[tuple[Source, Path]]:
@@ -132,7 +132,7 @@ def rom_folders() -> list[tuple[Source, Path]]:
     folders: list[tuple[Source, Path]] = []
     named = os.environ.get(ROM_DIR_VARIABLE)
     if named:
-        folder = Path(named).expanduser()
+        folder = expanded(named)
         if not folder.is_dir():
             raise RomNotFoundError(f"{ROM_DIR_VARIABLE} is {shown(named)}, which is not a folder")
         folders.append(("CULE_ROM_DIR", folder))
@@ -215,7 +215,7 @@ def import_roms(source: str | Path, target: Path | None = None) -> ImportReport:
         )
     if target is None:
         named = os.environ.get(ROM_DIR_VARIABLE)
-        target = Path(named).expanduser() if named else user_rom_folder()
+        target = expanded(named) if named else user_rom_folder()
     known = {info.md5: info.rom_id for info in load_roms().values()}
     found: dict[str, bytes] = {}
     unrecognised, unread = [], []

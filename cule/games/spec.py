@@ -23,6 +23,7 @@ from cule.errors import (
     shown,
     warn,
 )
+from cule.files import expanded
 from cule.games.compiler import CompiledRules, compile_rules
 from cule.games.roms import RomFile, find_rom, read_rom, rom_stem
 from cule.games.schema import (
@@ -318,7 +319,7 @@ def _path(name: str, value: str | os.PathLike[str]) -> Path:
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidArgumentError(f"{name} is {shown(value)}; it must be the path of a file")
-    return Path(text).expanduser()
+    return expanded(text)
 
 
 def _compact(name: str) -> str:

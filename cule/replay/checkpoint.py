@@ -39,7 +39,7 @@ def restore_state(
 ) -> None:
     """Copy the tensors of a state into those of a buffer; CheckpointError: nothing was copied.
 
-    Values of the tensors named in `most` are in 0..most.
+    Values of the tensors named in `most` are in 0..most, and NaN is not.
     """
     if not isinstance(state, dict) or state.get("format") != FORMAT or state.get("kind") != kind:
         raise CheckpointError(f"this is no saved {kind} of format {FORMAT}")
@@ -54,7 +54,7 @@ def restore_state(
             )
     for name, target in tensors.items():
         source = held.get(name)
-        if not isinstance(source, Tensor):
+        if not isinstance(source, Tensor) or not _has_data(source):
             raise CheckpointError(f"this saved {kind} has no tensor {shown(name)}")
         if source.shape != target.shape or source.dtype != target.dtype:
             raise CheckpointError(
@@ -62,11 +62,15 @@ def restore_state(
                 f"{target.dtype} {tuple(target.shape)}, as in this buffer"
             )
         is_count = name in _COUNTS and bool(((source < -1) | (source >= MAX_COUNT)).any())
-        is_outside = name in most and bool(((source < 0) | (source > most[name])).any())
+        is_outside = name in most and not bool(((source >= 0) & (source <= most[name])).all())
         if is_count or is_outside:
             raise CheckpointError(f"the saved {shown(name)} is {shown(source.tolist())}")
     for name, target in tensors.items():
         target.copy_(held[name])
+
+
+def _has_data(tensor: Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.device.type != "meta"
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
@@ -87,6 +91,10 @@ class Saveable:
         """Options that a restored buffer must share."""
         raise NotImplementedError
 
+    def _most(self) -> dict[str, Tensor]:
+        """The largest values of tensors that have none below 0, by name."""
+        return {}
+
     def _restored(self) -> None:
         """Update the host after the tensors have been restored."""
         raise NotImplementedError
@@ -103,7 +111,8 @@ class Saveable:
             CheckpointError: The state is not of such a buffer; the buffer is unchanged.
         """
         saved = self._generator_state(state)
-        restore_state(state, type(self).__name__, self._description(), self._tensors())
+        parts = self._description(), self._tensors(), self._most()
+        restore_state(state, type(self).__name__, *parts)
         if saved is not None:
             self.generator.set_state(saved)
         self._restored()
@@ -137,7 +146,7 @@ class Saveable:
         """Replace the content of the buffer by a file of `save`.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            OSError: There is no such file, or it cannot be read.
             CheckpointError: It is damaged, or of another buffer; the buffer is unchanged.
         """
         self.load_state_dict(load_state(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 
 import torch
 
@@ -36,7 +37,7 @@ def capacity_bytes(capacity: object, free_bytes: int) -> int | None:
     if isinstance(capacity, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKmMgGtT]?[iI]?[bB])\s*", capacity)
         if match is not None and match[2].upper() in UNITS_BYTES:
-            return int(float(match[1]) * UNITS_BYTES[match[2].upper()])
+            return int(Fraction(match[1]) * UNITS_BYTES[match[2].upper()])
     elif isinstance(capacity, float):
         if 0.0 < capacity <= 1.0:
             return int(capacity * free_bytes)

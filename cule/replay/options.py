@@ -54,8 +54,10 @@ def check_range(name: str, value: object, lowest: float, highest: float) -> None
 
 def check_shape(name: str, value: object) -> None:
     """Raise InvalidArgumentError unless `value` is a tuple of positive ints."""
-    is_shape = isinstance(value, tuple) and all(isinstance(n, int) and n > 0 for n in value)
-    check(name, value, is_shape, "a tuple of positive ints")
+    is_shape = isinstance(value, tuple) and all(
+        isinstance(n, int) and 0 < n <= INT_MAX for n in value
+    )
+    check(name, value, is_shape, f"a tuple of positive ints, each at most {INT_MAX}")
 
 
 def check_dtype(name: str, value: object) -> None:
@@ -289,6 +291,10 @@ class PrioritizedOptions(ReplayOptions):
         check("replacement", self.replacement, self.replacement, "True for prioritized sampling")
 
 
+#: What `TrajectoryBuffer.append` has besides extras, whose names differ.
+_ARGUMENTS = ("self", "actions", "step")
+
+
 @documents()
 @dataclass(frozen=True, kw_only=True)
 class TrajectoryOptions(StorageOptions):
@@ -313,9 +319,18 @@ class TrajectoryOptions(StorageOptions):
         """Check the new fields."""
         super().__post_init__()
         check("extras", self.extras, isinstance(self.extras, dict), "a dict")
-        for name, (shape, dtype) in self.extras.items():
-            check_shape(f"extras[{name!r}]", shape)
-            check_dtype(f"extras[{name!r}]", dtype)
+        for name, entry in self.extras.items():
+            is_name = isinstance(name, str) and name not in _ARGUMENTS
+            check(
+                "extras",
+                self.extras,
+                is_name,
+                f"a dict of names other than {', '.join(_ARGUMENTS)}",
+            )
+            is_pair = isinstance(entry, tuple) and len(entry) == 2
+            check(f"extras[{name!r}]", entry, is_pair, "a tuple of a shape and a torch.dtype")
+            check_shape(f"extras[{name!r}]", entry[0])
+            check_dtype(f"extras[{name!r}]", entry[1])
 
 
 @documents()

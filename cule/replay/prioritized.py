@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cule.replay.native import NativePriorities
-from cule.replay.options import PrioritizedOptions, ReplayOptions, check_range
+from cule.replay.options import PrioritizedOptions, ReplayOptions, check, check_range
 from cule.replay.priority_sums import BLOCK_LEAVES, Priorities
 from cule.replay.steps import ArrayLike, Step, Steps, checked_ids, checked_tensor
 from cule.replay.transitions import INVALID, Batch
@@ -65,6 +65,7 @@ class PrioritizedReplay(UniformReplay):
         self.max_priority = self._priorities.max_priority
         self.num_rejected = self._priorities.num_rejected
         self.largest_priority = self._priorities.largest_priority
+        self._followed = self._ring.host_head  # timestep that `_follow_head` has come to
         ring, self._native = self._ring.native, None
         if ring is not None:
             self._native = NativePriorities(ring, self._priorities, options)
@@ -102,8 +103,15 @@ class PrioritizedReplay(UniformReplay):
     def _follow_head(self, num_steps: int, priorities: Tensor | None) -> None:
         """Enter new transitions and remove old ones after the head has advanced by T timesteps.
 
-        `priorities` are the first ones, float64 ``[T, N]``; None for the largest so far.
+        `priorities` are the first ones, float64 ``[T, N]``; None for the largest so far. Timesteps
+        of calls that Ctrl-C has ended before they came here get the largest so far.
         """
+        behind, self._followed = self._ring.host_head - self._followed, self._ring.host_head
+        if behind > num_steps:
+            self._follow(min(behind, self.num_timesteps), None)
+        self._follow(num_steps, priorities)
+
+    def _follow(self, num_steps: int, priorities: Tensor | None) -> None:
         if self._native is not None:
             self._native.follow_head(num_steps, priorities)
             return
@@ -198,12 +206,24 @@ class PrioritizedReplay(UniformReplay):
         self._check_batch_size(batch_size)
         if beta is None:
             beta = self.options.beta
-        elif not isinstance(beta, Tensor):
-            check_range("beta", beta, 0.0, 1.0)
+        else:
+            self._check_beta(beta)
         if self._native is not None:
             return self._native.sample(self.generator, batch_size, beta)
         ids = self._ids_of(self._priorities.sample(self._uniform(batch_size)))
         return self._weighed(ids, beta)
+
+    def _check_beta(self, beta: float | Tensor) -> None:
+        """Raise InvalidArgumentError unless beta is allowed; its value is not read from a GPU."""
+        device = self.options.device
+        if not isinstance(beta, Tensor):
+            check_range("beta", beta, 0.0, 1.0)
+            return
+        is_number = beta.dtype != torch.bool and not beta.is_complex()
+        is_scalar = is_number and beta.shape == () and beta.device.type == device.type
+        check("beta", beta, is_scalar, f"a scalar tensor on {device}")
+        if device.type == "cpu":
+            check_range("beta", float(beta.detach()), 0.0, 1.0)
 
     def sample_at(self, ids: ArrayLike) -> Batch:
         """Transitions by id, see `UniformReplay.sample_at`, with the weights of sampled ones."""
@@ -231,9 +251,17 @@ class PrioritizedReplay(UniformReplay):
         )
         return batch._replace(weights=weights, probabilities=probabilities)
 
+    def resync(self) -> None:
+        """Update the host, as `UniformReplay.resync`."""
+        super().resync()
+        self._followed = self._ring.host_head
+
     def _restored(self) -> None:
-        super()._restored()
+        self.resync()
         self._priorities.sums.rebuild()
+
+    def _most(self) -> dict[str, Tensor]:
+        return self._priorities.most()
 
     def _tensors(self) -> dict[str, Tensor]:
         return {**super()._tensors(), **self._priorities.tensors()}

@@ -141,6 +141,13 @@ class Priorities:
         sums = {"leaves": self.sums.leaves, "block_sums": self.sums.block_sums}
         return {**sums, "max_priority": self.max_priority, "num_rejected": self.num_rejected}
 
+    def most(self) -> dict[str, Tensor]:
+        """The largest values of `tensors`, which have none below 0."""
+        return {
+            "leaves": torch.tensor(self.sums.max_mass),
+            "max_priority": torch.tensor(sys.float_info.max, dtype=torch.float64),
+        }
+
     def accept(self, priorities: Tensor, fallback: Tensor) -> Tensor:
         """Replace invalid priorities by `fallback`; count them, and update `max_priority`."""
         is_rejected = ~(priorities >= 0)  # true for NaN

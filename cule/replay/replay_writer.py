@@ -114,8 +114,14 @@ class ReplayWriter:
             return shared.total_of(self.index)
 
     def start(self, frame: ArrayLike) -> None:
-        """Start new episodes in all environments; `frame` as in `UniformReplay.start`."""
+        """Start new episodes in all environments; `frame` as in `UniformReplay.start`.
+
+        Raises:
+            InvalidArgumentError: Wrong shape or dtype; the writer is unchanged.
+            DisconnectedError: `close` was called.
+        """
         options = self._options
+        self._connected()
         frames = checked_frames("frame", frame, (options.num_envs,), options, _CPU)
         self._ended.zero_()
         for env in range(options.num_envs):
@@ -130,7 +136,9 @@ class ReplayWriter:
             NotReadyError: `start` has not been called.
             InvalidArgumentError: Wrong shape or dtype, or first without an end of an episode where
                 the autoreset mode has it. In both cases the writer is unchanged.
-            DisconnectedError: A block was full, and the learner is gone.
+            DisconnectedError: A block was full, and the learner is gone; or `close` was called.
+
+        What `prioritize` raises comes through, and leaves the step half stored: start anew then.
         """
         options = self._options
         self._connected()

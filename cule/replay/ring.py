@@ -61,7 +61,8 @@ class FrameRing:
         num_timesteps: Timesteps of a full ring.
         num_slots: Slots, one more.
         num_finals: Final frames that the ring keeps.
-        host_head: `head` as calls from Python have moved it; -1 before the first.
+        host_head: `head` as calls from Python have moved it; -1 before the first. On a CPU it is
+            read from `head`, so that Ctrl-C inside a call cannot part them.
         native: The same ring for the CPU; None on other devices.
     """
 
@@ -86,7 +87,8 @@ class FrameRing:
         self.final_slot = torch.full(final_slots, -1, dtype=torch.int32, device=device)
         self.final_count = torch.zeros((), dtype=torch.int64, device=device)
         self.head = torch.full((), -1, dtype=torch.int64, device=device)
-        self.host_head = -1
+        self._host_head = -1
+        self._head_view = self.head.numpy() if device.type == "cpu" else None
         self._envs = torch.arange(n, device=device)
         self._cells = Cells(
             frames=self.frames,
@@ -109,9 +111,18 @@ class FrameRing:
         names = ("frames", "actions", "rewards", "flags", "final_slot", "final_count", "head")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def host_head(self) -> int:
+        """See the class."""
+        return self._host_head if self._head_view is None else int(self._head_view)
+
+    def advance(self, num_steps: int) -> None:
+        """Count timesteps by which `head` has moved, or will on the device."""
+        self._host_head += num_steps
+
     def resync(self) -> None:
         """Read `head` from the device, after a CUDA graph has run or a checkpoint was loaded."""
-        self.host_head = int(self.head)
+        self._host_head = int(self.head)
 
     def next_frame(self) -> Tensor:
         """Memory of the frames of the next timestep; ``[N, *obs_shape]``."""
@@ -128,7 +139,7 @@ class FrameRing:
         self.flags[self.host_head % self.num_slots] |= INVALID
         self.flags[(self.host_head + 1) % self.num_slots] = FIRST
         self.head.add_(1)
-        self.host_head += 1
+        self.advance(1)
 
     def check_started(self) -> None:
         """Raise NotReadyError before the first `start`."""
@@ -153,7 +164,7 @@ class FrameRing:
         self.check_started()
         check_mode(step, self.options)
         if self.native is not None and self.native.append(actions, step):
-            self.host_head += 1
+            self.advance(1)
             return
         options, finals = self.options, self.num_finals > 0
         steps = checked_step(actions, step, options, options.device, finals=finals)
@@ -166,7 +177,7 @@ class FrameRing:
             self.native.write(steps)
         else:
             self._write(steps)
-        self.host_head += len(steps.rewards)
+        self.advance(len(steps.rewards))
 
     def without_overlap(self, steps: Steps) -> Steps:
         """Leave out frames that are in place, and copy others that are part of the ring."""

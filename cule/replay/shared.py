@@ -289,7 +289,7 @@ class SharedPrioritizedReplay:
         """Replace the content of the buffer by a file of `save`, before writers connect.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            OSError: There is no such file, or it cannot be read.
             CheckpointError: It is damaged, or of another buffer; the buffer is unchanged.
             NotReadyError: A writer is connected; the buffer is unchanged.
         """
@@ -297,7 +297,7 @@ class SharedPrioritizedReplay:
             raise NotReadyError("load must come before writers join; some have joined")
         state = load_state(path)
         with self._shared.locks.held(INDEX_BYTE):
-            most = self._shared.most_of_file()
+            most = self._shared.most_of_file() | self._priorities.most()
             restore_state(state, type(self).__name__, self._description(), self._tensors(), most)
             self._priorities.sums.rebuild()
             # Blocks that were in WRITING when the file was saved have no writer.

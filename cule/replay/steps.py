@@ -77,7 +77,10 @@ def checked_tensor(
     integers of any size, everything to floats.
     """
     if isinstance(value, Tensor):
-        if value.dtype == dtype and value.shape == shape and value.device == device:
+        if value.is_neg():
+            value = value.resolve_neg()  # numpy has no negated views
+        is_plain = value.layout == torch.strided and not value.is_nested
+        if is_plain and value.dtype == dtype and value.shape == shape and value.device == device:
             return value
     elif isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()  # torch does not support read-only memory
@@ -85,6 +88,8 @@ def checked_tensor(
         tensor: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidArgumentError(f"{name} must be an array or tensor: {error}") from None
+    if tensor.layout != torch.strided or tensor.is_nested or tensor.device.type == "meta":
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be a dense tensor with data")
     if tuple(tensor.shape) != shape:
         raise InvalidArgumentError(f"{name} has shape {tuple(tensor.shape)}; it must be {shape}")
     is_flag = dtype == torch.bool and tensor.dtype == torch.uint8

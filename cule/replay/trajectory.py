@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -13,9 +14,9 @@ from cule.errors import CapacityError, InvalidArgumentError, NotReadyError, show
 from cule.files import format_bytes
 from cule.replay.memory import report
 from cule.replay.multi_batch import MultiBatchSchedule
-from cule.replay.options import TrajectoryOptions, check_options
+from cule.replay.options import TrajectoryOptions, check_int, check_options
 from cule.replay.ring import RingBuffer, ring_bytes
-from cule.replay.steps import ArrayLike, Step, checked_tensor
+from cule.replay.steps import ArrayLike, Step, checked_length, checked_tensor
 from cule.replay.transitions import INVALID, TERMINATED, TRUNCATED, is_terminal, shaped_rewards
 
 _FREE_OPTIONS = (
@@ -127,6 +128,7 @@ class TrajectoryBuffer(RingBuffer):
             for name, (shape, dtype) in options.extras.items()
         }
         self._steps_done = torch.zeros((), dtype=torch.int64)  # on the host, but saved
+        self._counted = self._ring.host_head  # timestep that they include
         same_step = options.autoreset_mode == "SameStep"
         self._num_finals = -(-options.num_steps // options.max_episode_steps) if same_step else 0
 
@@ -163,20 +165,28 @@ class TrajectoryBuffer(RingBuffer):
             name: checked_tensor(name, extras[name], (n, *shape), dtype, device)
             for name, (shape, dtype) in options.extras.items()
         }
-        self._ring.append(actions, step)
-        slots = ((self._ring.head - 1) % self._ring.num_slots).view(1)
+        # First, so that Ctrl-C leaves no step without its extras.
+        slots = (self._ring.head % self._ring.num_slots).view(1)
         for name, value in checked.items():
             self._extras[name].index_copy_(0, slots, value[None])
-        self._count_steps(1)
+        self._ring.append(actions, step)
+        self._count_steps()
 
     def count_captured_step(self) -> None:
         """Count a step that a CUDA graph has appended. Does not wait for the device."""
-        self._ring.host_head += 1
-        self._count_steps(1)
+        self._ring.advance(1)
+        self._count_steps()
 
-    def _count_steps(self, count: int) -> None:
+    def _count_steps(self) -> None:
+        head = self._ring.host_head
         # Not a torch operation, which a CUDA graph would capture.
-        self._steps_done.numpy()[...] += count
+        self._steps_done.numpy()[...] += head - self._counted
+        self._counted = head
+
+    def start(self, frame: ArrayLike) -> None:
+        """Start new episodes in all environments, as `UniformReplay.start`."""
+        super().start(frame)
+        self._counted = self._ring.host_head
 
     def __repr__(self) -> str:
         """Steps, sizes and device."""
@@ -217,8 +227,11 @@ class TrajectoryBuffer(RingBuffer):
         if isinstance(envs, Tensor):
             chosen, columns = envs, None
         else:
-            some = range(options.num_envs)[envs if envs is not None else slice(None)]
-            if not len(some) or some.step != 1:
+            try:
+                some = range(options.num_envs)[slice(None) if envs is None else envs]
+            except (TypeError, IndexError):
+                some = range(0)
+            if not isinstance(envs, slice | None) or not len(some) or some.step != 1:
                 raise InvalidArgumentError(
                     f"envs is {shown(envs)}; it must be a slice of 0 ... {options.num_envs} in "
                     "steps of 1"
@@ -257,8 +270,11 @@ class TrajectoryBuffer(RingBuffer):
 
         Returns:
             ``[B, S, *obs_shape]`` (``[B, *obs_shape]`` without stacking).
+
+        Raises:
+            InvalidArgumentError: Wrong shape or dtype.
         """
-        shape, n = tuple(torch.as_tensor(index).shape), self.options.num_envs
+        shape, n = (checked_length("index", index),), self.options.num_envs
         index = checked_tensor("index", index, shape, torch.int64, self.options.device)
         timesteps = self._ring.head - self.options.num_steps + index // n
         return self._ring.stacks(timesteps, index % n)
@@ -271,7 +287,11 @@ class TrajectoryBuffer(RingBuffer):
 
         Yields:
             ``[B, *obs_shape]``, a copy.
+
+        Raises:
+            InvalidArgumentError: size is no positive int.
         """
+        check_int("size", size, 1)
         ring, options = self._ring, self.options
         timesteps = ring.head - options.num_steps + self._range(options.num_steps)
         for part in torch.split(timesteps, max(size // options.num_envs, 1)):
@@ -290,10 +310,10 @@ class TrajectoryBuffer(RingBuffer):
             InvalidArgumentError: count does not divide T * N.
         """
         size = self.options.num_steps * self.options.num_envs
-        if count < 1 or size % count:
-            raise InvalidArgumentError(f"count is {count}; it must divide the {size} steps")
+        if not isinstance(count, Integral) or count < 1 or size % count:
+            raise InvalidArgumentError(f"count is {shown(count)}; it must divide the {size} steps")
         order = torch.randperm(size, generator=self.generator, device=self.options.device)
-        return order.view(count, -1)
+        return order.view(int(count), -1)
 
     def _range(self, count: int) -> Tensor:
         return torch.arange(count, device=self.options.device)
@@ -329,9 +349,12 @@ class TrajectoryBuffer(RingBuffer):
 
     def resync(self) -> None:
         """Update the host after a CUDA graph has appended steps. Waits for the device."""
-        before = self._ring.host_head
         super().resync()
-        self._count_steps(self._ring.host_head - before)
+        self._count_steps()
+
+    def _restored(self) -> None:
+        super()._restored()
+        self._counted = self._ring.host_head
 
     def _tensors(self) -> dict[str, Tensor]:
         extras = {f"extras.{name}": value for name, value in self._extras.items()}

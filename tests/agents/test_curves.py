@@ -88,6 +88,14 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     write_run(tmp_path / "run", "ppo", {})
     assert main(["plot", str(tmp_path / "run")]) == 2
     assert "no evaluations; train with --eval-every" in capsys.readouterr().err
+    table = tmp_path / "run" / "evaluations.csv"
+    for row in ("abc,1.0,1.0", "1e9,1.0,1.0", "5,abc,1.0", "5,,1.0", "5"):
+        table.write_text(f"steps,mean,std\n{row}\n")
+        assert main(["plot", str(tmp_path / "run")]) == 2
+        assert f"{table} does not hold rows of a run" in capsys.readouterr().err
+    (tmp_path / "run" / "sweep.json").write_text("{}")
+    assert main(["plot", str(tmp_path / "run"), "--out", str(tmp_path / "x.svg")]) == 2
+    assert "which holds a sweep; cule plot takes it alone" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -180,6 +182,31 @@ def test_command_is_installed() -> None:
         pytest.skip("cule is not installed in this environment's bin folder")
     printed = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == f"cule {__version__}"
+
+
+@pytest.mark.ale
+@pytest.mark.skipif(os.name == "nt", reason="a shell that closes streams")
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_can_be_closed(tmp_path: Path, closed: str) -> None:
+    path = tmp_path / "x.cule"
+    words = [sys.executable, "-m", "cule.cli", "record", "--game", "pong", "--steps", "16"]
+    command = shlex.join([*words, "--out", str(path)])
+    for status in (0, 2):  # then the file exists
+        assert subprocess.run(f"{command} {closed}", shell=True, check=False).returncode == status
+    assert path.exists()
+
+
+@pytest.mark.ale
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict"])
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes")
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / os.fsdecode(b"\xff\xe6\x97\xa5")
+    words = [sys.executable, "-m", "cule.cli", "record", "--game", "pong", "--steps", "16"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([*words, "--out", path], env=environment, capture_output=True, check=True)
+    assert b": 16 steps, 0 complete episodes" in done.stdout
+    assert b"\\udcff" in done.stdout
+    assert path.exists()
 
 
 def test_commands_of_the_learners(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
 import io
 import json
 import signal
@@ -141,11 +143,15 @@ def test_other_observations_of_the_same_games(make_env: MakeEnv, tmp_path: Path)
 def test_options_that_change_games_are_refused(
     make_env: MakeEnv, tmp_path: Path, name: str, value: Any
 ) -> None:
-    record(make_env(**SHORT), tmp_path / "x.cule", steps=2)
+    record(make_env(**SHORT, action_delay=[0, 1]), tmp_path / "x.cule", steps=2)
     dataset = open_dataset(tmp_path / "x.cule")
     with pytest.raises(cule.InvalidArgumentError, match=f"{name} is .*was recorded with"):
         dataset.replay(**{name: value})
     next(dataset.replay(**{name: dataset.options[name]}))
+    next(dataset.replay(num_envs=1, action_delay=(0, 1)))
+    next(dataset.replay(num_envs=1, action_delay=np.array([0, 1])))
+    with pytest.raises(cule.InvalidArgumentError, match=r"action_delay is .*was recorded with"):
+        dataset.replay(action_delay=np.array([0, 2]))
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_steps'"):
         dataset.replay(num_steps=2)
 
@@ -441,6 +447,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["record", "--out", str(path)]) == 2
 
 
+def test_two_recordings_to_one_file_are_both_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, step = tmp_path / "x.cule", Recorder.step
+
+    def meanwhile(self: Recorder, actions: object) -> Any:
+        path.write_text("of another process")
+        return step(self, actions)
+
+    monkeypatch.setattr(Recorder, "step", meanwhile)
+    assert main(["record", "--game", "pong", "--steps", "16", "--out", str(path)]) == 0
+    assert path.read_text() == "of another process"
+    assert len(open_dataset(tmp_path / "x-2.cule")) == 16
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_the_command_with_a_checkpoint(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -454,7 +475,61 @@ def test_the_command_with_a_checkpoint(tmp_path: Path) -> None:
     assert [step.obs.shape for step in steps] == [(2, 4, 42, 42)] * 10
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_in_a_step_of_a_recorder(make_env: MakeEnv, tmp_path: Path) -> None:
+    recorder = Recorder(make_env(**SHORT), digest_every=3)
+    recorder.reset(seed=1)
+    step = recorder.env.step
+
+    def interrupted(actions: Any) -> Any:
+        result = step(actions)
+        signal.raise_signal(signal.SIGINT)
+        return result
+
+    for number in range(10):
+        with contextlib.suppress(KeyboardInterrupt):
+            recorder.env.step = interrupted if number in (4, 9) else step  # type: ignore[method-assign]
+            recorder.step(np.full(2, number % 3))
+            assert number not in (4, 9)
+    recorder.save(tmp_path / "x.cule")
+    assert len(list(open_dataset(tmp_path / "x.cule").replay())) == 10  # and the digests are equal
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_ctrl_c_in_a_reset_of_a_recorder(make_env: MakeEnv, tmp_path: Path, masked: bool) -> None:
+    recorder = Recorder(make_env(**SHORT), digest_every=3)
+    recorder.reset(seed=1)
+    reset = recorder.env.reset
+
+    def interrupted(**given: Any) -> Any:
+        reset(**given)
+        raise KeyboardInterrupt
+
+    for _ in range(7):
+        recorder.step(np.zeros(2, np.int64))
+    recorder.env.reset = interrupted  # type: ignore[method-assign]
+    masks = {"options": {"reset_mask": np.array([True, False])}}
+    with pytest.raises(KeyboardInterrupt):
+        recorder.reset(**(masks if masked else {"seed": 5}))
+    recorder.env.reset = reset  # type: ignore[method-assign]
+    with pytest.raises(cule.NotResetError, match="call reset"):
+        recorder.step(np.zeros(2, np.int64))
+    recorder.save(tmp_path / "x.cule")
+    assert len(list(open_dataset(tmp_path / "x.cule").replay())) == 7
+    recorder.reset(seed=9)
+    recorder.step(np.zeros(2, np.int64))
+    recorder.save(tmp_path / "x.cule")
+    assert open_dataset(tmp_path / "x.cule").seeds == (1, 2, 9, 10)
+    assert len(list(open_dataset(tmp_path / "x.cule").replay())) == 8
+
+
+def test_minari_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minari", None)
+    monkeypatch.delitem(sys.modules, "cule.datasets.minari", raising=False)
+    with pytest.raises(cule.MissingPackageError, match=r"pip install 'cule\[minari\]'"):
+        importlib.import_module("cule.datasets.minari")
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_recording_is_saved(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

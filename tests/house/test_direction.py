@@ -106,6 +106,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "familiar_names",
         "progress",
         "signals",
+        "lazy",
         "device",
         "games",
         "envs",

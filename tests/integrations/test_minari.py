@@ -203,6 +203,33 @@ def test_an_export_that_fails_leaves_nothing(
     assert minari.load_dataset("test/a-v0").total_episodes == len(dataset.episodes)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "test",
+        "test/a-v0/",
+        "test/a-v0/data",
+        "./test/a-v0",
+        "test/../test/a-v0",
+        None,
+        5,
+        "/abs",
+    ],
+)
+def test_an_export_deletes_nothing_else(tmp_path: Path, name: Any) -> None:
+    dataset = record(tmp_path / "a.cule")
+    export_minari(dataset, "test/a-v0", obs_type="ram")
+    (tmp_path / "minari" / "keep").write_text("mine")
+    if name == "/abs":  # the path of a folder, which is no id
+        name = str(tmp_path / "minari")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    with pytest.raises(cule.InvalidArgumentError, match="dataset_id is"):
+        export_minari(dataset, name, obs_type="ram")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+    assert minari.load_dataset("test/a-v0").total_episodes == len(dataset.episodes)
+
+
 @pytest.mark.parametrize("change", ["rewards", "terminations", "actions", "seed", "observations"])
 def test_an_import_notices_differences(tmp_path: Path, change: str) -> None:
     import ale_py

@@ -342,6 +342,8 @@ def test_the_learner_goes_first() -> None:
     writer.close()
     with pytest.raises(DisconnectedError, match="closed"):
         writer.append([0], step)
+    with pytest.raises(DisconnectedError, match="closed"):
+        writer.start(frame)
     with pytest.raises(DisconnectedError, match="gone"):
         ReplayWriter(handle, 0)
     with pytest.raises(DisconnectedError, match="closed"):

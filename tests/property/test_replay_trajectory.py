@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,7 +76,8 @@ class Pair:
             "noise": self.rng.normal(size=(NUM_ENVS, 3)),
         }
         fields = {name: value for name, value in step.items() if name != "action"}
-        self.buffer.append(step["action"], SimpleNamespace(**fields), **extras)
+        with contextlib.suppress(KeyboardInterrupt):
+            self.buffer.append(step["action"], SimpleNamespace(**fields), **extras)
         self.extras.append(extras)
         for env, model in enumerate(self.models):
             model.append(**{name: values[env] for name, values in step.items()})
@@ -228,6 +230,10 @@ def test_invalid_arguments() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=next(iter(keywords))):
             TrajectoryBuffer(TrajectoryOptions(num_envs=NUM_ENVS, obs_shape=(2,), **keywords))
+    number = ((), torch.float32)
+    for extras in ({"a": 1}, {"a": ((),)}, {1: number}, {"step": number}, {"actions": number}):
+        with pytest.raises(InvalidArgumentError, match="extras"):
+            TrajectoryOptions(extras=extras)  # type: ignore[arg-type]
     with pytest.raises(CapacityError, match="free"):
         TrajectoryBuffer(TrajectoryOptions(num_envs=10**7, num_steps=1000))
     pair = Pair(np.random.default_rng(0), "SameStep", num_steps=2)
@@ -242,6 +248,36 @@ def test_invalid_arguments() -> None:
             pair.buffer.append(np.zeros(NUM_ENVS, int), step, **extras)
     for name, value in pair.buffer.state_dict()["tensors"].items():
         assert torch.equal(value, before[name]), name
+    pair.append()
+    pair.append()
+    buffer: Any = pair.buffer
+    for call, bad in (
+        (buffer.rollout, (0, [0], "a", slice("a"), np.array([0]))),
+        (buffer.obs_at, (None, "a", 3, [0.5], [[0, 1]])),
+        (buffer.minibatches, (2.0, None, "2", 0)),
+        (lambda size: next(buffer.frames(size)), (2.0, None, "2", 0, 2**70)),
+    ):
+        for value in bad:
+            with pytest.raises(InvalidArgumentError, match=r"envs|index|count|size"):
+                call(value)
+
+
+def test_ctrl_c_in_a_call_parts_no_step_from_its_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(np.random.default_rng(0), "SameStep", num_steps=4)
+    pair.start()
+    append = pair.buffer._ring.append
+
+    def interrupted(*given: Any) -> None:
+        append(*given)
+        raise KeyboardInterrupt
+
+    for number in range(9):
+        with monkeypatch.context() as patch:
+            if number == 6:
+                patch.setattr(pair.buffer._ring, "append", interrupted)
+            pair.append()
+    pair.check(slice(None))
+    assert pair.buffer.num_steps_done == 9
 
 
 def test_save_and_load(tmp_path: Path) -> None:

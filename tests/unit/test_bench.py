@@ -16,6 +16,7 @@ from cule.bench import engines, interleaved, meter, options, plots, records, rep
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.bench.records import OtherRunError
+from cule.bench.suite import run_suite
 from cule.envs import RunningKernel
 from cule.errors import InvalidArgumentError, UnknownGameError
 from tests.support.bench_records import fake_record
@@ -34,6 +35,14 @@ def test_sets_of_games() -> None:
     assert games_named(["pong", "default", "pong"])[:2] == ("pong", "breakout")
     with pytest.raises(UnknownGameError, match=r"pang.*default, 57, all"):
         games_named(["pong", "pang"])
+
+
+@pytest.mark.parametrize("device", ["meta", "nope", "cuda:99"])
+def test_a_device_that_torch_cannot_use_is_refused(device: str) -> None:
+    pytest.importorskip("torch")
+    options = BenchOptions(load=("inference",), engines=("cule-cpu",), network_device=device)
+    with pytest.raises(InvalidArgumentError, match=f"network_device is '{device}'"):
+        run_suite(options, lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +66,8 @@ def test_sets_of_games() -> None:
         ({"rounds": 1}, "rounds is 1.*at least 2"),
         ({"seconds": -1.0}, "seconds is -1.0.*at least 0"),
         ({"threads": -1}, "threads is -1"),
+        ({"threads": 99_999}, "threads is 99999; it must be from 0 to 1024"),
+        ({"engines": ("cule-cpu@1025threads",)}, "engines has 'cule-cpu@1025threads'"),
         ({"seed": -1}, "seed is -1"),
         ({"resume": True}, "resume needs out"),
     ],

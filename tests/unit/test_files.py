@@ -42,8 +42,13 @@ def test_an_older_file_stays_where_the_new_one_does_not_fit(
     def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
 
+    def free_bytes(folder: Path) -> int:
+        return 7_000 - sum(path.stat().st_size for path in folder.iterdir())
+
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StorageError, match=r"a\.json cannot be written: No space .* has 2\.5 kB"):
+    monkeypatch.setattr("cule.files._free_bytes", free_bytes)
+    message = r"a\.json cannot be written: No space .* has 2\.5 kB, and 7 kB are free"
+    with pytest.raises(StorageError, match=message):  # without what has been written of it
         replace_text(tmp_path / "a.json", "x" * 2_500)
     assert (tmp_path / "a.json").read_text() == "old"
     message = r"b\.png cannot be written: .*; none of it written"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tracemalloc
 from pathlib import Path
@@ -104,6 +105,9 @@ def test_capacities() -> None:
     assert capacity_bytes(0.5, 1000) == 500
     assert capacity_bytes(1.0, 1000) == 1000
     assert capacity_bytes(7, 1000) is None
+    for huge in ("9" * 400 + "GB", 10**400):
+        with pytest.raises(CapacityError, match=r"capacity is .* which needs 1e.288 TB"):
+            UniformReplay(ReplayOptions(capacity=huge))
     for bad in ("40", "GB", "-1GB", "40 apples", 0, -3, 0.0, 1.5, -0.5, True, None, float("nan")):
         with pytest.raises(InvalidArgumentError, match="capacity"):
             UniformReplay(ReplayOptions(capacity=bad))
@@ -204,6 +208,7 @@ def test_short_rings_are_told_of() -> None:
         ("device", 1.5), ("max_episode_steps", 0), ("seed", -1), ("seed", 2**31),
         ("device", "meta"), ("device", "xpu"), ("obs_dtype", torch.quint8),
         ("num_envs", 2**62), ("terminal_on_life_loss", "x"), ("replacement", []),
+        ("obs_shape", (10**400,)),
     ],
 )  # fmt: skip
 def test_bad_options_are_named(name: str, value: object) -> None:
@@ -238,6 +243,13 @@ def test_invalid_calls_change_nothing() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=f"step.{name}"):
             replay.append([0, 0], SimpleNamespace(**{**good, name: bad}))
+    frame = torch.ones(2, 3)
+    for bad in (frame.to("meta"), frame.to_sparse()):
+        for name in ("frame", "reward", "final_frame"):
+            with pytest.raises(InvalidArgumentError, match=f"step.{name} is .* a dense tensor"):
+                replay.append([0, 0], SimpleNamespace(**{**good, name: bad}))
+        with pytest.raises(InvalidArgumentError, match=r"frame is .* a dense tensor"):
+            replay.start(bad)
     for actions in ([0], [0.5, 0.5], [[0, 0]]):
         with pytest.raises(InvalidArgumentError, match="actions"):
             replay.append(actions, SimpleNamespace(**good))
@@ -394,8 +406,48 @@ def test_bad_files_are_rejected(tmp_path: Path) -> None:
         save_tensors(path, {**state, "tensors": tensors})
         with pytest.raises(CheckpointError, match=f"the saved 'head' is {count}"):
             replay.load(path)
+    frames = before["frames"]
+    for bad in (frames.to("meta"), frames.to_sparse()):
+        state = replay.state_dict()
+        # The others would be copied before these.
+        tensors = {**before, "frames": frames * 0, "flags": bad}
+        with pytest.raises(CheckpointError, match="no tensor 'flags'"):
+            replay.load_state_dict({**state, "tensors": tensors})
     for name, value in contents(replay).items():
         assert torch.equal(value, before[name]), name
+
+
+def test_ctrl_c_in_a_call_parts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        """A native ring whose `append` is followed by Ctrl-C."""
+
+        def __init__(self, ring: Any) -> None:
+            self.ring = ring
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.ring, name)
+
+        def append(self, *given: Any) -> bool:
+            assert self.ring.append(*given)
+            raise KeyboardInterrupt
+
+    plain, replay = (PrioritizedReplay(PrioritizedOptions(**SMALL)) for _ in range(2))
+    fill(plain, 30)
+    episodes = RandomEpisodes(2, np.random.default_rng(0), same_step=True, shape=(3,))
+    replay.start(episodes.frames())
+    for number in range(30):
+        step = episodes.step()
+        with monkeypatch.context() as patch:
+            if number in (12, 13, 20):
+                patch.setattr(replay._ring, "native", Interrupted(replay._ring.native))
+            with contextlib.suppress(KeyboardInterrupt):
+                replay.append(step.pop("action"), SimpleNamespace(**step))
+    assert replay.head == plain.head
+    assert replay.next_frame().data_ptr() - replay._ring.frames.data_ptr() == (
+        plain.next_frame().data_ptr() - plain._ring.frames.data_ptr()
+    )
+    for name, value in contents(replay).items():
+        assert torch.equal(value, contents(plain)[name]), name
 
 
 def test_a_crash_while_saving_leaves_the_old_file(

@@ -10,7 +10,13 @@ import pytest
 import torch
 
 from cule.errors import InvalidArgumentError
-from cule.replay import NotReadyError, PrioritizedOptions, PrioritizedReplay, native
+from cule.replay import (
+    CheckpointError,
+    NotReadyError,
+    PrioritizedOptions,
+    PrioritizedReplay,
+    native,
+)
 from cule.replay.permutation import permuted
 from cule.replay.priority_sums import BLOCK_LEAVES, MASS_SCALE, PrioritySums
 
@@ -244,9 +250,20 @@ def test_invalid_calls_change_nothing() -> None:
     ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=r"ids|priorities"):
             replay.update_priorities(ids, priorities)
-    for beta in (-0.1, 1.1, "a"):
+    tensors = (
+        torch.tensor(math.nan),
+        torch.tensor(1.1),
+        torch.ones(3),
+        torch.ones((), device="meta"),
+    )
+    for beta in (-0.1, 1.1, "a", *tensors, torch.tensor(True)):
         with pytest.raises(InvalidArgumentError, match="beta"):
             replay.sample(4, beta=beta)
+    state = replay.state_dict()
+    for name, bad in (("leaves", -1), ("leaves", 2**62), ("max_priority", math.nan)):
+        damaged = {**before, name: torch.full_like(before[name], bad)}
+        with pytest.raises(CheckpointError, match=f"the saved '{name}'"):
+            replay.load_state_dict({**state, "tensors": damaged})
     with pytest.raises(InvalidArgumentError, match="replacement"):
         PrioritizedOptions(replacement=False)
     with pytest.raises(InvalidArgumentError, match="alpha"):

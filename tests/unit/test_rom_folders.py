@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cule.cli import main
-from cule.errors import InvalidArgumentError
-from cule.games import import_roms, rom_status
+from cule.envs.kernel_cache import cache_folder
+from cule.errors import InvalidArgumentError, RomNotFoundError
+from cule.games import import_roms, resolve, rom_status
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a path is short there")
@@ -30,6 +31,25 @@ def test_folders_in_each_other_without_end(tmp_path: Path) -> None:
     finally:  # pytest cannot remove them
         subprocess.run(["rm", "-rf", tmp_path / "folder"], check=True)
     assert not report.imported
+
+
+def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    pwd = pytest.importorskip("pwd")
+
+    def unknown(_: object) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "CULE_CACHE", "CULE_ROM_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("getpwuid", "getpwnam"):
+        monkeypatch.setattr(pwd, name, unknown)
+    assert not cache_folder().exists()
+    assert "user folder" not in {status.source for status in rom_status()}
+    with pytest.raises(RomNotFoundError, match=r"~someone/pong\.bin"):
+        resolve("pong", "~someone/pong.bin")
+    monkeypatch.setenv("CULE_ROM_DIR", "~someone/roms")
+    with pytest.raises(RomNotFoundError, match="CULE_ROM_DIR is '~someone/roms'"):
+        rom_status()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -115,15 +115,16 @@ def recording(
         process.communicate()
 
 
-def end(process: subprocess.Popen[str]) -> str:
-    """Interrupt a process; return what it prints then."""
-    process.send_signal(signal.SIGINT)
+def end(process: subprocess.Popen[str], kind: signal.Signals = signal.SIGINT) -> str:
+    """Send a signal to a process; return what it prints then."""
+    process.send_signal(kind)
     output, errors = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, errors) == (0, "")
     return output
 
 
-def test_a_process_saves_when_it_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGHUP])  # Ctrl-C, and a closed terminal
+def test_a_process_saves_when_it_ends(tmp_path: Path, kind: signal.Signals) -> None:
     path = tmp_path / "new" / "play.cule"
     with recording(path, "--game", "breakout", "--seed", "5") as (process, connection):
         number = 0
@@ -137,7 +138,7 @@ def test_a_process_saves_when_it_ends(tmp_path: Path) -> None:
                 response = connection.getresponse()
                 response.read()
             number = int(response.headers["Cule-Frame"] or number)
-        output = end(process)
+        output = end(process, kind)
     dataset = open_dataset(path)
     assert f"{path}: {len(dataset):,} steps, 0 complete episodes" in output
     assert (dataset.seeds, dataset.options["frameskip"]) == ((5,), 1)

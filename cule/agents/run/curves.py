@@ -17,7 +17,7 @@ from typing import Any
 
 from cule.agents.run.folders import CONFIG_FILE, read_config, read_rows
 from cule.agents.run.scores import Interval, aggregate
-from cule.errors import InvalidArgumentError, shown
+from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_bytes, replace_text
 from cule.lazy import needs
@@ -79,11 +79,7 @@ def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
     for run in runs:
         config = read_config(run) or {}
         kind = str(config["game"]), str(config.get("preset", config["algorithm"]))
-        scores = {
-            int(row["steps"]): score
-            for row in read_rows(run / table)
-            if not math.isnan(score := float(row[column]))
-        }
+        scores = _scores(run / table, column)
         if not scores:
             raise InvalidArgumentError(
                 f"{run} has no episode that ended"
@@ -93,6 +89,20 @@ def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
         joined.setdefault(kind, {})[str(run)] = scores
         frameskips[kind] = int(config["frameskip"])
     return [Curve(*kind, frameskips[kind], scores) for kind, scores in joined.items()]
+
+
+def _scores(path: Path, column: str) -> dict[int, float]:
+    """Scores of a table by steps, without those that are no numbers yet.
+
+    Raises:
+        CheckpointError: It does not hold rows of a run.
+    """
+    rows = read_rows(path)
+    try:
+        pairs = [(int(row["steps"]), float(row[column])) for row in rows]
+    except (ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} does not hold rows of a run: {error}") from None
+    return {steps: score for steps, score in pairs if not math.isnan(score)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ from cule.agents.run.scores import (
     reference_scores,
 )
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.files import replace_text
 
 #: Human-normalized scores at which the performance profile is computed.
@@ -277,4 +277,10 @@ def plot(words: Sequence[str]) -> int:
         print(summary(write_report(Path(words[0]))))
         print(f"written: {Path(words[0]) / 'results'}")
         return 0
+    for word in words:
+        if (Path(word) / SWEEP_FILE).is_file():
+            raise InvalidArgumentError(
+                f"RUN is {shown(word)}, which holds a sweep; cule plot takes it alone, without "
+                "options or other runs"
+            )
     return plot_curves(words)
