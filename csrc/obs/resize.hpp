@@ -55,6 +55,11 @@ constexpr bool can_resize(i32 source_rows, i32 source_columns, i32 target_rows,
          0 < target_columns && target_columns <= source_columns && source_columns <= kMaxAxis;
 }
 
+// Source pixels of a target pixel, with the rounding of the rule (NOTES.md 3.1).
+inline double area_scale(i32 source_size, i32 target_size) {
+  return 1.0 / (double(target_size) / double(source_size));
+}
+
 // One axis of the rule (NOTES.md 3.1); source_size >= target_size > 0.
 inline void make_area_axis(i32 source_size, i32 target_size, AreaAxis& axis_out) {
   constexpr double kLeast = 0.001;  // pixels; a smaller overlap is no tap
@@ -76,7 +81,7 @@ inline void make_area_axis(i32 source_size, i32 target_size, AreaAxis& axis_out)
     axis_out.whole_weight[taps] = u16(weight * axis_out.unit + 0.5);
     ++taps;
   };
-  const double scale = 1.0 / (double(target_size) / double(source_size));
+  const double scale = area_scale(source_size, target_size);
   for (i32 d = 0; d < target_size; ++d) {
     const double begin = d * scale;
     const double end = begin + scale;
@@ -109,7 +114,9 @@ inline AreaResizer make_area_resizer(i32 source_rows, i32 source_columns, i32 ta
   const i32 row_factor = source_rows / target_rows;
   const i32 column_factor = source_columns / target_columns;
   resizer.block_scale = 1.0F / float(row_factor * column_factor);
-  if (source_rows % target_rows != 0 || source_columns % target_columns != 0) {
+  // Not whole either: 210 and 105 rows to one, whose scale is rounded below them.
+  if (area_scale(source_rows, target_rows) != row_factor ||
+      area_scale(source_columns, target_columns) != column_factor) {
     resizer.rule = AreaRule::kFloat;
   } else if (row_factor * column_factor == 1) {
     resizer.rule = AreaRule::kCopy;

@@ -7,6 +7,7 @@ stacking.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import threading
@@ -171,6 +172,12 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         self.ale.setString("modifications", ", ".join(modification_names(options.modifications)))
         self.seed_game()
         self.load_game()
+        # Seeded resets load it again, from whatever folder they are called in.
+        self._options = dataclasses.replace(
+            options,
+            rom_path=options.rom_path and os.path.abspath(options.rom_path),
+            rules=options.rules and os.path.abspath(options.rules),
+        )
 
         whole = options.full_action_space or self.continuous
         self._action_set = self.ale.getLegalActionSet() if whole else self.ale.getMinimalActionSet()
@@ -362,6 +369,8 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             index = as_int("action", value)
         except TypeError as error:
             raise ActionShapeError(str(error)) from None
+        except InvalidArgumentError as error:
+            raise ActionRangeError(str(error)) from None
         if not 0 <= index < len(self._action_set):
             raise ActionRangeError(
                 f"action is {index}; it must be in 0..{len(self._action_set) - 1}"

@@ -18,6 +18,7 @@ from cule.envs.options import (
     takes_options,
 )
 from cule.envs.plan import BatchPlan, lay_out
+from cule.envs.single_agent import ObjectsMethods
 from cule.envs.vector_env import BatchEnv
 from cule.errors import DeviceError, InvalidArgumentError, shown
 from cule.games import MultiplayerGame, multiplayer_game, resolve_players
@@ -63,7 +64,7 @@ class MultiAgentOptions(EnvOptions):
 
 
 @documents(MultiAgentOptions)
-class MultiAgentVectorEnv(BatchEnv):
+class MultiAgentVectorEnv(ObjectsMethods, BatchEnv):
     """Many Atari 2600 environments of two or four players, stepped together.
 
     As `AtariVectorEnv`, without `ale`, `xla` and `xla_pure`; with P players:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cule.envs.checks import Array, to_numpy
+from cule.envs.checks import Array, as_int, to_numpy
 from cule.envs.errors import ArgumentTypeError
-from cule.errors import InvalidArgumentError, InvalidStateError, MissingPackageError
+from cule.errors import InvalidArgumentError, InvalidStateError, MissingPackageError, shown
 from cule.reading import MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS_BYTES, unxz
 
 if TYPE_CHECKING:
@@ -59,14 +59,17 @@ def unpack_states(packed: Sequence[bytes], state_size: int | None = None) -> NDA
 
     Raises:
         InvalidStateError: An entry is damaged or has another size, or they exceed 512 MB.
-        InvalidArgumentError: There is none.
+        InvalidArgumentError: There is none, or `state_size` is below 1.
+        ArgumentTypeError: `packed` is no list, or `state_size` no integer.
         MissingPackageError: This Python was built without lzma.
     """
+    if isinstance(packed, bytes) or not hasattr(packed, "__len__"):
+        raise ArgumentTypeError(f"packed is {shown(packed)}; it must be a list of bytes")
+    size = None if state_size is None else as_int("state_size", state_size, 1)
     if len(packed) == 0:
         raise InvalidArgumentError("packed is empty; there must be at least one snapshot")
     _lzma()
     states = bytearray()
-    size = state_size
     try:
         for entry in packed:
             state = unxz(entry, MAX_SNAPSHOT_BYTES if size is None else size)

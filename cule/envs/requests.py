@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cule import _core
 from cule.envs.checks import INT32_MAX, as_array, is_tensor, to_numpy, to_own_numpy
-from cule.envs.errors import ArgumentTypeError, EnvIndexError
+from cule.envs.errors import ArgumentTypeError, EnvIndexError, NativeErrors
 from cule.envs.options import IMAGE_OPTIONS, EnvOptions
 from cule.errors import InvalidArgumentError, InvalidStateError, StateVersionError, shown
+
+if TYPE_CHECKING:
+    from cule.envs.backend import Backend
+
+_restore_errors = NativeErrors(value_error=InvalidStateError)
 
 #: Largest seed of a console; one more is the time of day in ale-py.
 MAX_SEED = 2**32 - 2
@@ -93,8 +98,8 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     if seed is None:
         return np.full(count, NO_SEED, np.int64)
     array, most = to_own_numpy(seed), INT32_MAX
-    if isinstance(array, int | np.integer):
-        numbers = [int(array) + index for index in range(count)]
+    if isinstance(seed, int | np.integer):
+        numbers = [int(seed) + index for index in range(count)]
     elif isinstance(array, np.ndarray) and array.dtype.kind in "iu":
         if array.shape != (count,):
             raise InvalidArgumentError(
@@ -117,29 +122,31 @@ def as_seeds(seed: object, count: int) -> NDArray[np.int64]:
     return np.array([max(number, NO_SEED) for number in numbers], np.int64)
 
 
-def as_indices(indices: object, num_envs: int, unique: bool = False) -> NDArray[np.int64]:
+def as_indices(
+    indices: object, num_envs: int, unique: bool = False, name: str = "indices"
+) -> NDArray[np.int64]:
     """Indices of environments, int64 ``[n]``; all for None."""
     if indices is None:
         return np.arange(num_envs, dtype=np.int64)
     try:
         array = np.asarray(to_numpy(indices))
     except ValueError:
-        raise ArgumentTypeError(f"indices is {shown(indices)}; it must hold integers") from None
+        raise ArgumentTypeError(f"{name} is {shown(indices)}; it must hold integers") from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iu":
-        raise ArgumentTypeError(f"indices is {shown(indices)}; it must hold integers")
+        raise ArgumentTypeError(f"{name} is {shown(indices)}; it must hold integers")
     array = np.atleast_1d(array)
     if array.ndim != 1:
-        raise InvalidArgumentError(f"indices has shape {array.shape}; it must have one dimension")
+        raise InvalidArgumentError(f"{name} has shape {array.shape}; it must have one dimension")
     if array.min() < 0 or array.max() >= num_envs:
         wrong = array[(array < 0) | (array >= num_envs)][0]
         raise EnvIndexError(
-            f"indices holds {wrong}, which is out of range; it must be in 0..{num_envs - 1}"
+            f"{name} holds {wrong}, which is out of range; it must be in 0..{num_envs - 1}"
         )
     if unique and len(np.unique(array)) != len(array):
         raise InvalidArgumentError(
-            f"indices is {shown(array.tolist())}, with a duplicate env_id; each must be there once"
+            f"{name} is {shown(array.tolist())}, with a duplicate env_id; each must be there once"
         )
     return array.astype(np.int64)
 
@@ -192,6 +199,22 @@ def check_saved_options(states: NDArray[np.uint8], config: EnvOptions) -> None:
             raise InvalidStateError(
                 f"states[{index}] was saved with {was}; this environment has {wanted}"
             )
+
+
+def restore(
+    batch: Backend, states: NDArray[np.uint8], indices: NDArray[np.int64], config: EnvOptions
+) -> None:
+    """Set environments of a batch to snapshots.
+
+    Raises:
+        InvalidStateError: One is damaged or does not fit; nothing has changed.
+    """
+    try:
+        with _restore_errors:
+            batch.set_state(states, indices)
+    except InvalidStateError:
+        check_saved_options(states, config)  # names an option where one differs
+        raise
 
 
 def frame_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[np.generic]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,7 @@ from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import (
     ROW_OBS_TYPES,
     SPRITE_COLUMNS,
+    BatchPlan,
     continuous_action_space,
     plan_batch,
 )
@@ -30,8 +31,33 @@ if TYPE_CHECKING:
     from cule.games.objects import ObjectsLayout
 
 
+class ObjectsMethods:
+    """Objects of environments with any number of players."""
+
+    _config: EnvOptions
+    _plan: BatchPlan
+
+    @property
+    def objects_layout(self) -> ObjectsLayout:
+        """Names of the rows and columns of ``obs_type="objects"``, and columns of "sprites".
+
+        Raises:
+            InvalidArgumentError: Observations are something else.
+        """
+        if self._config.obs_type not in ROW_OBS_TYPES:
+            raise InvalidArgumentError(
+                f"obs_type is {shown(self._config.obs_type)}; for objects_layout it must be "
+                "'objects' or 'sprites'"
+            )
+        from cule.games.objects import ObjectsLayout, objects_layout
+
+        if self._config.obs_type == "sprites":
+            return ObjectsLayout(SPRITE_COLUMNS, {})
+        return objects_layout([rules.game_id for rules in self._plan.rules])
+
+
 @documents(EnvOptions)
-class AtariVectorEnv(XlaMethods, BatchEnv):
+class AtariVectorEnv(XlaMethods, ObjectsMethods, BatchEnv):
     """Many Atari 2600 environments, stepped together.
 
     A drop-in for ``ale_py.vector_env.AtariVectorEnv`` 0.12.1: the same keywords, defaults, dtypes,
@@ -74,24 +100,6 @@ class AtariVectorEnv(XlaMethods, BatchEnv):
         """Make the environments; the first `reset` plays them to their first observation."""
         config = resolve_options(game, num_envs, options)
         super().__init__(config, plan_batch(config), game, options)
-
-    @property
-    def objects_layout(self) -> ObjectsLayout:
-        """Names of the rows and columns of ``obs_type="objects"``, and columns of "sprites".
-
-        Raises:
-            InvalidArgumentError: Observations are something else.
-        """
-        if self._config.obs_type not in ROW_OBS_TYPES:
-            raise InvalidArgumentError(
-                f"obs_type is {shown(self._config.obs_type)}; for objects_layout it must be "
-                "'objects' or 'sprites'"
-            )
-        from cule.games.objects import ObjectsLayout, objects_layout
-
-        if self._config.obs_type == "sprites":
-            return ObjectsLayout(SPRITE_COLUMNS, {})
-        return objects_layout([rules.game_id for rules in self._plan.rules])
 
     @property
     def ale(self) -> ALEVectorInterface:
@@ -151,7 +159,8 @@ class ALEVectorInterface:
             NotResetError: The first reset does not reset every environment.
         """
         env = self._env
-        chosen = as_indices(_integers("env_ids", env_ids), env.num_envs, unique=True)
+        given = _integers("env_ids", env_ids)
+        chosen = as_indices(given, env.num_envs, unique=True, name="env_ids")
         numbers = _integers("seeds", seeds)
         if numbers.shape != chosen.shape:
             raise InvalidArgumentError(
@@ -174,7 +183,7 @@ class ALEVectorInterface:
             As `AtariVectorEnv.send`, which takes continuous actions.
         """
         actions = _integers("action_ids", action_ids)
-        strengths = np.asarray(paddle_strengths)
+        strengths = _array("paddle_strengths", paddle_strengths)
         if strengths.shape != actions.shape:
             raise InvalidArgumentError(
                 "action_ids and paddle_strengths must have same size; they have "
@@ -192,8 +201,17 @@ class ALEVectorInterface:
         return self._env.recv()
 
 
-def _integers(name: str, values: Sequence[int]) -> NDArray[np.int64]:
-    array = np.asarray(values)
+def _array(name: str, values: Sequence[object]) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # sequences of different lengths
+        raise ArgumentTypeError(
+            f"{name} is {shown(values)}; it must be a sequence of numbers"
+        ) from None
+
+
+def _integers(name: str, values: Sequence[int]) -> NDArray[np.integer[Any]]:
+    array = _array(name, values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ArgumentTypeError(f"{name} is {shown(values)}; it must be a sequence of integers")
-    return array.astype(np.int64)
+    return array if array.size else array.astype(np.int64)

@@ -23,7 +23,7 @@ from cule.envs.actions import Action
 from cule.envs.backend import Outputs, make_backend, objects_beside, rgb_screens, running_kernel
 from cule.envs.checks import Array, as_choice, to_numpy
 from cule.envs.concurrency import forked_error, is_held_elsewhere, one_at_a_time, watch_forks
-from cule.envs.errors import NativeErrors, native_errors
+from cule.envs.errors import native_errors
 from cule.envs.flight import Flight
 from cule.envs.options import EnvOptions
 from cule.envs.plan import BatchPlan, batched_space, frame_shape, obs_dtype, observation_space
@@ -31,8 +31,8 @@ from cule.envs.requests import (
     ResetRequest,
     as_indices,
     as_states,
-    check_saved_options,
     parse_reset,
+    restore,
 )
 from cule.envs.results import FrameStep, Info, Results, RunningKernel, StepResult
 from cule.errors import (
@@ -44,8 +44,6 @@ from cule.errors import (
 )
 
 _Env = TypeVar("_Env", bound="BatchEnv")
-
-_restore_errors = NativeErrors(value_error=InvalidStateError)
 
 
 class State(Enum):
@@ -143,14 +141,18 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._check_mask(request)
         if request.base_seed is not None:
             super().reset(seed=request.base_seed)
-        self._drain()
+        landed = self._drain()
         obs = self._obs_pool()
         out = self._memory.outputs(obs)
         if self._flight.is_partial:
             self._send_all(request)
             self._flight.receive(out)
         elif request.states is not None:
-            self._restore(request.states, request.indices(self.num_envs))
+            try:
+                restore(self._batch, request.states, request.indices(self.num_envs), self._config)
+            except InvalidStateError:
+                self._flight.give_back(landed)
+                raise
             with native_errors:
                 self._batch.observe(out)
         else:
@@ -276,9 +278,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         with self._flight.turn(self._lock):
             self._check_ready()
             self._flight.check_enough()
-            out = self._step_outputs()
-            self._flight.receive(out)
-            return self._results.step(out)
+            return self._results.step(self._flight.receive(self._step_outputs()))
 
     # --- Beyond Gymnasium -----------------------------------------------------------------------
 
@@ -437,7 +437,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         rows = as_states(states, len(chosen), self._batch.state_size, self._config)
         if not self._is_reset() and len(chosen) < self.num_envs:
             raise NotResetError("set_state() of some environments before the first reset()")
-        self._restore(rows, chosen)
+        restore(self._batch, rows, chosen, self._config)
         if self._flight.is_partial and self._state is State.NEW:
             self._flight.send_all(np.full(self.num_envs, _core.KEEP_STATE, np.int64))
         self._state = State.READY
@@ -568,7 +568,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             seeds = request.seeds_for(self._is_reset())
         else:
             try:
-                self._restore(request.states, request.indices(self.num_envs))
+                restore(self._batch, request.states, request.indices(self.num_envs), self._config)
             except InvalidStateError:
                 if self._state is State.READY:
                     self._flight.send_all(seeds)  # what has been drained is reported again
@@ -576,20 +576,15 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
         self._flight.send_all(seeds)
         self._state = State.READY
 
-    def _drain(self) -> None:
-        """Wait for environments that have been sent, and forget their results."""
-        if self._flight.num_sent:
-            shape = (self._flight.num_sent, *(self.single_observation_space.shape or ()))
-            pool = self._memory.pool(shape, obs_dtype(self._config))
-            self._flight.drain(self._memory.outputs(pool()))
-
-    def _restore(self, states: NDArray[np.uint8], indices: NDArray[np.int64]) -> None:
-        try:
-            with _restore_errors:
-                self._batch.set_state(states, indices)
-        except InvalidStateError:
-            check_saved_options(states, self._config)  # names an option where one differs
-            raise
+    def _drain(self) -> Outputs | None:
+        """Wait for environments that have been sent; returns their results, if there are any."""
+        if not self._flight.num_sent:
+            return None
+        if not self._flight.is_partial:
+            return self._flight.drain(self._step_outputs())
+        shape = (self._flight.num_sent, *(self.single_observation_space.shape or ()))
+        pool = self._memory.pool(shape, obs_dtype(self._config))
+        return self._flight.drain(self._memory.outputs(pool()))
 
     def _step_outputs(self) -> Outputs:
         final = self._final_obs_pool() if self._same_step else None

@@ -48,7 +48,7 @@ class XlaMethods:
         takes 75 % of a GPU's memory unless ``XLA_PYTHON_CLIENT_PREALLOCATE`` is false.
 
         Args of the functions: ``seed``, None, an integer or integers as for `reset`, which may be
-        traced; ``reset_mask``, bool ``[N]``; ``actions`` as for `step`.
+        traced; ``reset_mask``, bool ``[N]``; ``actions``, an array as for `step`, not a list.
 
         Returns:
             ``handle, reset, step``.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import MultiAgentVectorEnv
-from cule.envs.checks import INT32_MAX, as_choice, as_int
+from cule.envs.checks import INT32_MAX, as_choice, as_int, to_numpy
+from cule.envs.errors import ActionRangeError, ActionShapeError
 from cule.envs.options import full_screens
 from cule.errors import InvalidArgumentError, shown
 from cule.games import load_roms
@@ -154,9 +155,8 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         Returns:
             Observations and infos by agent.
         """
-        if seed is None:
-            seed, self._first_seed = self._first_seed, None
-        obs, _ = self._env.reset(seed=seed)
+        obs, _ = self._env.reset(seed=self._first_seed if seed is None else seed)
+        self._first_seed = None
         self.agents = list(self.possible_agents)
         self._steps = 0
         self._is_over = False
@@ -175,6 +175,7 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
 
         Raises:
             ActionRangeError: An action outside the action space.
+            ActionShapeError: An action that is no integer.
             InvalidArgumentError: An agent has no action, or there is no such agent.
             NotResetError: Before the first reset.
         """
@@ -182,8 +183,8 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         if not agents and self._is_over and self._steps:
             return {}, {}, {}, {}, {}
         self._check_agents(actions)
-        indices = [actions.get(agent, 0) for agent in self.possible_agents]
-        obs, reward, terminated, _, info = self._env.step(np.array([indices], np.int64))
+        indices = [_index(agent, actions.get(agent, 0)) for agent in self.possible_agents]
+        obs, reward, terminated, _, info = self._env.step([indices])
         self._steps += 1
         self._is_over = bool(terminated[0])
         rewards = dict(zip(self.possible_agents, reward[0].tolist(), strict=True))
@@ -228,6 +229,15 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
     def _by_agent(self, obs: NDArray[np.uint8]) -> dict[str, NDArray[np.uint8]]:
         seen = obs.reshape(self._obs_shape)
         return dict.fromkeys(self.possible_agents, seen)
+
+
+def _index(agent: str, action: object) -> int:
+    try:
+        return as_int(f"actions[{agent!r}]", to_numpy(action))
+    except TypeError as error:
+        raise ActionShapeError(str(error)) from None
+    except ValueError as error:
+        raise ActionRangeError(str(error)) from None
 
 
 def parallel_env(game: str, **options: Any) -> AtariParallelEnv:

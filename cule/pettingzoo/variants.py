@@ -129,6 +129,10 @@ def resolve_variant(
         TypeError: The name has no such argument.
     """
     known = names()
+    if num_players is not None:
+        num_players = as_int("num_players", num_players)
+    if mode is not None:
+        mode = as_int("mode", mode)
     if not isinstance(name, str) or name not in known:
         return _game_variant(name, num_players, mode, arguments)
     numbers = known[name]
@@ -161,7 +165,7 @@ def _game_variant(
     check_keywords("parallel_env", arguments, ())
     facts = multiplayer_game(name)  # type: ignore[arg-type]  # checked there
     numbers = [n for n, modes in facts.modes.items() if mode is None or mode in modes]
-    number = num_players or next(iter(numbers), min(facts.modes))
+    number = next(iter(numbers), min(facts.modes)) if num_players is None else num_players
     allowed = facts.modes.get(number, ())
     chosen = mode if mode is not None else next(iter(allowed), 0)
     game_id = facts.rules.game_id

@@ -273,8 +273,9 @@ class Archive:
             raise InvalidArgumentError("choose() from an empty archive; add() the start first")
         weights = 1 / np.sqrt(self._visits[: len(self)] + 1)
         rows = rng.choice(len(self), as_int("count", count, 1), p=weights / weights.sum())
+        starts = self.starts(rows)
         np.add.at(self._visits, rows, 1)
-        return self.starts(rows)
+        return starts
 
     def starts(self, rows: Array) -> Starts:
         """The snapshots of these rows, integers ``[n]``.

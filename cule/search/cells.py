@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,14 +34,15 @@ def frame_cells(obs: Array, levels: int = 8) -> NDArray[np.uint8]:
         InvalidArgumentError: Another dtype, shape or number of shades.
     """
     frames = to_numpy(obs)
-    if getattr(frames, "ndim", 0) != 4 or frames.dtype != np.uint8:
+    if getattr(frames, "ndim", 0) != 4 or frames.dtype != np.uint8 or not frames.shape[1]:
         shape, dtype = getattr(frames, "shape", ()), getattr(frames, "dtype", type(frames))
         raise InvalidArgumentError(
             f"obs has shape {tuple(shape)} and dtype {dtype}; it must be uint8 [N, stack, H, W], "
             "grayscale"
         )
     shades = frames[:, -1].astype(np.uint16) * as_int("levels", levels, 2, 256) // 256
-    cells: NDArray[np.uint8] = shades.astype(np.uint8).reshape(len(frames), -1)
+    size = math.prod(frames.shape[2:])
+    cells: NDArray[np.uint8] = shades.astype(np.uint8).reshape(len(frames), size)
     return cells
 
 

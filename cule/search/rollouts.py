@@ -120,12 +120,18 @@ def rollout(
 
     Returns:
         Sums up to the end of each episode. Environments whose episode has ended go on as their
-        autoreset mode says; set them to a snapshot before they are used again.
+        autoreset mode says, with Disabled in a new episode; set them to a snapshot before they are
+        used again.
 
     Raises:
-        InvalidArgumentError: `env` has several players, or a value is out of range.
+        InvalidArgumentError: `env` has several players or partial batches, or a value is out of
+            range.
     """
     check_env(env)
+    if env.batch_size != env.num_envs:
+        raise InvalidArgumentError(
+            f"env has batch_size {env.batch_size}; for rollout it must be num_envs, {env.num_envs}"
+        )
     if not callable(policy):
         raise ArgumentTypeError(
             f"policy is {shown(policy)}; it must be a function of observations, such as "
@@ -139,14 +145,18 @@ def rollout(
     returns, weight = np.zeros(n), 1.0
     length = np.zeros(n, np.int64)
     ended, cut = np.zeros(n, bool), np.zeros(n, bool)
-    alive = np.ones(n, bool)
+    alive, needs_reset = np.ones(n, bool), np.zeros(n, bool)
     for _ in range(count):
+        if env.autoreset_mode.value == "Disabled" and needs_reset.any():
+            obs, _ = env.reset(options={"reset_mask": needs_reset})
         obs, rewards, terminated, truncated, _ = env.step(policy(obs))
         returns += weight * alive * to_numpy(rewards)
         weight *= gamma
         length += alive
-        ended |= alive & to_numpy(terminated)
-        cut |= alive & to_numpy(truncated)
+        is_over, is_cut = to_numpy(terminated), to_numpy(truncated)
+        needs_reset = is_over | is_cut
+        ended |= alive & is_over
+        cut |= alive & is_cut
         alive &= ~(ended | cut)
         if not alive.any():
             break

@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
+from cule.envs.options import resolve_options
 from cule.lazy import needs
-from cule.wrappers.options import SINGLE, with_fixed
+from cule.wrappers.options import SINGLE, check_ends, with_fixed
 
 with needs("dm-env"):
     import dm_env
     from dm_env import specs
+
+
+#: Options that follow from what dm_env expects: an episode begins after each that terminated.
+_FIXED = {**SINGLE, "life_loss_info": False}
 
 
 class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optional
@@ -28,7 +33,9 @@ class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optiona
         game: Name of the game.
         seed: Of the first episode; those that follow continue its random streams. None: entropy.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is Disabled, `output` numpy,
-            `device` cpu, `continuous` False.
+            `device` cpu, `continuous` False, `num_envs` 1, and `life_loss_info` False, because a
+            game continues after a lost life; so it does with `episodic_life` and
+            `fire_after_life_loss`, of which one is False.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values, or another value of one that
@@ -44,7 +51,9 @@ class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optiona
 
     def __init__(self, game: str, seed: int | None = None, **options: Any) -> None:
         """Make the environment."""
-        self.env = AtariVectorEnv(game, 1, **with_fixed("dm_env", options, SINGLE))
+        given = with_fixed("dm_env", options, _FIXED)
+        check_ends("dm_env", resolve_options(game, 1, given))
+        self.env = AtariVectorEnv(game, **given)
         self._seed = seed
         self._has_ended = True
 
@@ -66,11 +75,11 @@ class DMEnv(dm_env.Environment):  # type: ignore[misc]  # the library is optiona
             action: Index into `AtariVectorEnv.action_set`.
 
         Raises:
-            ActionRangeError: An action outside the action space; nothing has moved.
+            InvalidActionError: An action outside the action space; nothing has moved.
         """
         if self._has_ended:
             return self.reset()
-        obs, reward, terminated, truncated, _ = self.env.step(np.array([action]))
+        obs, reward, terminated, truncated, _ = self.env.step([action])
         self._has_ended = bool(terminated[0] or truncated[0])
         if terminated[0]:
             return dm_env.termination(float(reward[0]), obs[0])

@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from gymnasium.vector.utils import batch_space
 
-from cule.envs import AtariVectorEnv
-from cule.envs.checks import Array, as_bool, as_choice, as_int
+from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
+from cule.envs.checks import Array, as_bool, as_choice, as_int, to_numpy
+from cule.envs.errors import ArgumentTypeError
 from cule.envs.plan import ROW_OBS_TYPES, SPRITE_COLUMNS
+from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
 
 _SCREEN_WIDTH = 160
@@ -33,8 +35,8 @@ def draw_planes(
 
     Args:
         rows: Observations of objects or sprites, integers ``[N, ..., K, F]``.
-        kinds: Kind of each row from 0, integers that broadcast to ``[N, ..., K]``; negative ones
-            are left out.
+        kinds: Kind of each row, integers that broadcast to ``[N, ..., K]``; rows of kinds outside
+            0..C-1 are left out.
         num_kinds: Number of planes C.
         size: Height H and width W of a plane. Boxes grow to whole pixels of it.
         heights: Rows of each environment's screen, integers ``[N]``.
@@ -43,14 +45,15 @@ def draw_planes(
         uint8 ``[N, ..., C, H, W]``: 255 inside boxes of visible objects, otherwise 0. numpy or
         torch, as `rows`.
     """
-    numbers = torch.as_tensor(rows).long()
+    numbers = _tensor(rows).long()
     height, width = size
-    tall = torch.as_tensor(heights, device=numbers.device).reshape(-1, *[1] * (numbers.ndim - 2))
-    kind = torch.as_tensor(kinds, device=numbers.device).expand(numbers.shape[:-1])
+    tall = _tensor(heights).to(numbers.device).reshape(-1, *[1] * (numbers.ndim - 2))
+    kind = _tensor(kinds).to(numbers.device).expand(numbers.shape[:-1])
     x, y, w, h = (numbers[..., column] for column in range(4))
     left, right = _scaled(x, x + w, width, _SCREEN_WIDTH)
     top, bottom = _scaled(y, y + h, height, tall)
-    is_there = (numbers[..., _VISIBLE] > 0) & (kind >= 0) & (left < right) & (top < bottom)
+    is_there = (numbers[..., _VISIBLE] > 0) & (left < right) & (top < bottom)
+    is_there &= (kind >= 0) & (kind < num_kinds)
     frames = numbers.shape[:-2]
     count = int(np.prod(frames))
     # Corners, whose sums along both axes are how many boxes a pixel is in.
@@ -80,10 +83,13 @@ def object_masks(rows: Array, screens: Array) -> Array:
     Returns:
         As `screens`.
     """
-    size = (screens.shape[1], screens.shape[2])
-    kinds = np.zeros(rows.shape[:-1], np.int64)
-    inside = draw_planes(rows, kinds, 1, size, np.full(len(screens), screens.shape[1]))[:, 0] > 0
-    return screens * (inside if screens.ndim == 3 else inside[..., None])
+    pixels, numbers = _tensor(screens), _tensor(rows)
+    size = (pixels.shape[1], pixels.shape[2])
+    kinds = np.zeros(numbers.shape[:-1], np.int64)
+    heights = np.full(len(pixels), pixels.shape[1])
+    inside = draw_planes(numbers, kinds, 1, size, heights)[:, 0] > 0
+    kept = pixels * (inside if pixels.ndim == 3 else inside[..., None])
+    return kept if isinstance(screens, torch.Tensor) else kept.numpy()
 
 
 def crops(rows: Array, screens: Array, size: int) -> Array:
@@ -99,7 +105,7 @@ def crops(rows: Array, screens: Array, size: int) -> Array:
         objects that are not visible. numpy or torch, as `screens`.
     """
     side = as_int("size", size, 1, _SCREEN_WIDTH)
-    pixels, numbers = torch.as_tensor(screens), torch.as_tensor(rows).long()
+    pixels, numbers = _tensor(screens), _tensor(rows).long()
     steps = torch.arange(side, device=numbers.device) - side // 2
     x, y, w, h = (numbers[..., column, None] for column in range(4))
     column, row = x + w // 2 + steps, y + h // 2 + steps
@@ -119,12 +125,17 @@ def crops(rows: Array, screens: Array, size: int) -> Array:
 class _Converted(gymnasium.vector.VectorWrapper):
     """Observations of objects or sprites as something else."""
 
-    def __init__(self, env: AtariVectorEnv) -> None:
+    def __init__(self, env: AtariVectorEnv | MultiAgentVectorEnv) -> None:
         """Wrap `env`.
 
         Raises:
             InvalidArgumentError: It has other observations.
+            ArgumentTypeError: It is something else.
         """
+        if not isinstance(env, BatchEnv):
+            raise ArgumentTypeError(
+                f"env is {shown(env)}; it must be an AtariVectorEnv or a MultiAgentVectorEnv"
+            )
         if env.config.obs_type not in ROW_OBS_TYPES:
             raise InvalidArgumentError(
                 f"env has obs_type {shown(env.config.obs_type)}; it must be 'objects' or 'sprites'"
@@ -132,24 +143,30 @@ class _Converted(gymnasium.vector.VectorWrapper):
         super().__init__(env)
         self._obs_type = env.config.obs_type
         self._heights = env._plan.screen_heights
+        self._batch_size = env.batch_size
 
     def reset(self, **keywords: Any) -> tuple[Array, dict[str, Any]]:
         """Begin episodes, as `AtariVectorEnv.reset`."""
         obs, info = self.env.reset(**keywords)
-        return self._convert(obs), info
+        return self._convert(obs, self._envs(info)), info
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """One step, as `AtariVectorEnv.step`; ``final_obs`` is converted, too."""
         obs, reward, terminated, truncated, info = self.env.step(actions)
+        envs = self._envs(info)
         if "final_obs" in info:
-            info = {**info, "final_obs": self._convert(info["final_obs"])}
-        return self._convert(obs), reward, terminated, truncated, info
+            info = {**info, "final_obs": self._convert(info["final_obs"], envs)}
+        return self._convert(obs, envs), reward, terminated, truncated, info
 
     def _give(self, space: gymnasium.spaces.Box) -> None:
         self.single_observation_space = space
-        self.observation_space = batch_space(space, self.num_envs)
+        self.observation_space = batch_space(space, self._batch_size)
 
-    def _convert(self, obs: Array) -> Array:
+    def _envs(self, info: Mapping[str, Array]) -> Array:
+        """Index of the environments of a result: all, or of a partial batch their numbers."""
+        return slice(None) if self._batch_size == self.num_envs else to_numpy(info["env_id"])
+
+    def _convert(self, obs: Array, envs: Array) -> Array:
         raise NotImplementedError
 
 
@@ -176,7 +193,7 @@ class ScaledObjects(_Converted):
         ((8, 4, 5, 6), dtype('float32'))
     """
 
-    def __init__(self, env: AtariVectorEnv, low: int = 0) -> None:
+    def __init__(self, env: AtariVectorEnv | MultiAgentVectorEnv, low: int = 0) -> None:
         """Wrap `env`."""
         super().__init__(env)
         if low not in (0, -1):
@@ -185,9 +202,9 @@ class ScaledObjects(_Converted):
         shape = env.single_observation_space.shape
         self._give(gymnasium.spaces.Box(float(low), 1.0, shape, np.float32))
 
-    def _convert(self, obs: Array) -> Array:
+    def _convert(self, obs: Array, envs: Array) -> Array:
         numbers = torch.as_tensor(obs).float()
-        heights = torch.as_tensor(self._heights, device=numbers.device).reshape(-1, 1, 1)
+        heights = torch.as_tensor(self._heights[envs], device=numbers.device).reshape(-1, 1, 1)
         tall, wide = heights.float(), torch.full_like(heights, _SCREEN_WIDTH).float()
         scaled = numbers.clamp(min=0).log1p() / math.log1p(2**15 - 1)
         for column, size in enumerate((wide, tall, wide, tall)):
@@ -229,7 +246,7 @@ class ObjectMasks(_Converted):
 
     def __init__(
         self,
-        env: AtariVectorEnv,
+        env: AtariVectorEnv | MultiAgentVectorEnv,
         mode: str = "binary",
         *,
         img_height: int = 84,
@@ -249,11 +266,12 @@ class ObjectMasks(_Converted):
         shape = (env.config.stack_num, *planes, *self._size)
         self._give(gymnasium.spaces.Box(0, 255, shape, np.uint8))
 
-    def _convert(self, obs: Array) -> Array:
-        kinds = self._kind_of_row
-        if kinds is None:
+    def _convert(self, obs: Array, envs: Array) -> Array:
+        if self._kind_of_row is None:
             kinds = obs[..., SPRITE_COLUMNS.index("object")]
-        planes = draw_planes(obs, kinds, len(self.kinds), self._size, self._heights)
+        else:
+            kinds = self._kind_of_row[envs]
+        planes = draw_planes(obs, kinds, len(self.kinds), self._size, self._heights[envs])
         if self._mode == "planes":
             return planes
         if self._mode == "binary":
@@ -266,6 +284,13 @@ class ObjectMasks(_Converted):
         return masks
 
 
+def _tensor(value: Array) -> torch.Tensor:
+    """An array or tensor as a tensor; torch refuses arrays of some byte orders and strides."""
+    if isinstance(value, np.ndarray):
+        value = np.require(value, value.dtype.newbyteorder("="), ["C", "W"])
+    return torch.as_tensor(value)
+
+
 def _scaled(low: Array, high: Array, size: int, extent: Any) -> tuple[Array, Array]:
     """From pixels of the screen to those of a mask that any part of the box is in."""
     first = (low * size).div(extent, rounding_mode="floor")
@@ -273,7 +298,9 @@ def _scaled(low: Array, high: Array, size: int, extent: Any) -> tuple[Array, Arr
     return first.clamp(0, size), last.clamp(0, size)
 
 
-def _kinds_of(env: AtariVectorEnv, with_hud: bool) -> tuple[tuple[str, ...], Array]:
+def _kinds_of(
+    env: AtariVectorEnv | MultiAgentVectorEnv, with_hud: bool
+) -> tuple[tuple[str, ...], Array]:
     """Names of the kinds of all games, and the kind of each row: ``[N, 1, K]``, -1 for none."""
     slots: Mapping[str, Any] = env.objects_layout.slots
     names: dict[str, int] = {}

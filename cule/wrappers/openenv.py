@@ -69,7 +69,7 @@ class OpenEnvEnvironment(Environment):  # type: ignore[misc]  # the library is o
     Args:
         game: Name of the game.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is Disabled, `output` numpy,
-            `device` cpu, `continuous` False.
+            `device` cpu, `continuous` False, `num_envs` 1.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values, or another value of one that
@@ -90,7 +90,7 @@ class OpenEnvEnvironment(Environment):  # type: ignore[misc]  # the library is o
     def __init__(self, game: str, **options: Any) -> None:
         """Make the environment."""
         super().__init__()
-        self.env = AtariVectorEnv(game, 1, **with_fixed("OpenEnv", options, SINGLE))
+        self.env = AtariVectorEnv(game, **with_fixed("OpenEnv", options, SINGLE))
         self._state = State(game=game)
 
     def reset(

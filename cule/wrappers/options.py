@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from cule.envs import AtariVectorEnv
+from cule.envs import AtariVectorEnv, EnvOptions
 from cule.errors import InvalidArgumentError, shown
 
 #: Options that follow from what dm_env and OpenEnv expect of a single environment.
 SINGLE = {
-    "autoreset_mode": AutoresetMode.DISABLED,
+    "num_envs": 1,
+    "autoreset_mode": "Disabled",
     "output": "numpy",
     "device": "cpu",
     "continuous": False,
@@ -29,12 +30,28 @@ def with_fixed(
         InvalidArgumentError: The user gave another value for one that is fixed.
     """
     for name, value in fixed.items():
-        is_other: object = options.get(name, value) != value
+        given = options.get(name, value)
+        if name == "autoreset_mode" and isinstance(given, AutoresetMode):
+            given = given.value
+        is_other: object = (str(given) if name == "device" else given) != value
         if not isinstance(is_other, bool | np.bool_) or is_other:  # of arrays: an array
             raise InvalidArgumentError(
                 f"{name} is {shown(options[name])}; for {library} it must be {shown(value)}"
             )
     return {**options, **fixed}
+
+
+def check_ends(library: str, options: EnvOptions) -> None:
+    """Refuse options with which an end is reported and the game continues.
+
+    Raises:
+        InvalidArgumentError: Both `episodic_life` and `fire_after_life_loss` are True.
+    """
+    if options.episodic_life and options.fire_after_life_loss:
+        raise InvalidArgumentError(
+            f"episodic_life and fire_after_life_loss are True; for {library} one of them must be "
+            "False, because with both a game continues after a lost life"
+        )
 
 
 def check_is_synchronous(library: str, env: AtariVectorEnv) -> None:

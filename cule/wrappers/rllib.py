@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
@@ -17,14 +16,14 @@ from cule.envs.plan import ROW_OBS_TYPES, batched_space
 from cule.errors import InvalidArgumentError
 from cule.lazy import needs
 from cule.wrappers.objects import ScaledObjects
-from cule.wrappers.options import check_is_synchronous, with_fixed
+from cule.wrappers.options import check_ends, check_is_synchronous, with_fixed
 
 with needs("ray[rllib]"):
     from ray.tune.registry import register_env
 
 #: Options that follow from what RLlib expects: it begins an episode after each that terminated.
 _FIXED = {
-    "autoreset_mode": AutoresetMode.NEXT_STEP,
+    "autoreset_mode": "NextStep",
     "output": "numpy",
     "life_loss_info": False,
 }
@@ -43,7 +42,8 @@ def register(
         game: Name of the game, or (name, number of environments) for each of several games.
         name: None: ``cule/`` and the name of the game. A name that exists gets the new meaning.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is NextStep, `output` numpy
-            and `life_loss_info` False.
+            and `life_loss_info` False, because a game continues after a lost life; so it does with
+            `episodic_life` and `fire_after_life_loss`, of which one is False.
 
     Returns:
         The name.
@@ -67,7 +67,7 @@ def register(
         >>> algorithm.stop()
     """
     num_envs = 1 if isinstance(game, str) else sum(number for _, number in game)
-    resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED))
+    check_ends("RLlib", resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED)))
     if name is None:
         name = f"cule/{game if isinstance(game, str) else '+'.join(entry for entry, _ in game)}"
     register_env(name, functools.partial(_make, game, options))
@@ -90,7 +90,9 @@ class RLlibVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: object
     ) -> None:
         """Make the environments."""
-        self.env = AtariVectorEnv(game, num_envs, **with_fixed("RLlib", options, _FIXED))
+        given = with_fixed("RLlib", options, _FIXED)
+        check_ends("RLlib", resolve_options(game, num_envs, given))
+        self.env = AtariVectorEnv(game, num_envs, **given)
         check_is_synchronous("RLlib", self.env)
         self._source: AtariVectorEnv | ScaledObjects = self.env
         if self.env.config.obs_type in ROW_OBS_TYPES:

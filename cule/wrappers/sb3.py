@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
@@ -21,7 +20,7 @@ with needs("stable-baselines3"):
     from stable_baselines3.common.vec_env import VecEnv
 
 #: Options that follow from what SB3 expects.
-_FIXED = {"autoreset_mode": AutoresetMode.SAME_STEP, "output": "numpy", "final_info": True}
+_FIXED = {"autoreset_mode": "SameStep", "output": "numpy", "final_info": True}
 
 #: Attributes of the batch that hold one entry for each environment.
 _PER_ENV = ("ram", "lives", "episode_frames")

@@ -8,11 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
 
 from cule.envs import AtariVectorEnv
+from cule.envs.options import resolve_options
+from cule.envs.requests import as_seeds
 from cule.lazy import needs
-from cule.wrappers.options import check_is_synchronous, with_fixed
+from cule.wrappers.options import check_ends, check_is_synchronous, with_fixed
 
 with needs("torchrl"):
     from tensordict import TensorDict, TensorDictBase
@@ -22,7 +23,7 @@ with needs("torchrl"):
 #: Options that follow from what TorchRL expects: it resets environments itself, all that report an
 #: end.
 _FIXED = {
-    "autoreset_mode": AutoresetMode.DISABLED,
+    "autoreset_mode": "Disabled",
     "output": "torch",
     "life_loss_info": False,
 }
@@ -42,7 +43,8 @@ class TorchRLEnv(EnvBase):  # type: ignore[misc]  # the library is optional
         game: Name of the game, or (name, number of environments) for each of several games.
         num_envs: Number of environments.
         **options: The other fields of `EnvOptions`. `autoreset_mode` is Disabled, `output` torch,
-            and `life_loss_info` False, because a game continues after a lost life.
+            and `life_loss_info` False, because a game continues after a lost life; so it does with
+            `episodic_life` and `fire_after_life_loss`, of which one is False.
 
     Raises:
         InvalidArgumentError: An option is outside its allowed values, or another value of one that
@@ -60,7 +62,9 @@ class TorchRLEnv(EnvBase):  # type: ignore[misc]  # the library is optional
         self, game: str | Sequence[tuple[str, int]], num_envs: int, **options: Any
     ) -> None:
         """Make the environments."""
-        env = AtariVectorEnv(game, num_envs, **with_fixed("TorchRL", options, _FIXED))
+        given = with_fixed("TorchRL", options, _FIXED)
+        check_ends("TorchRL", resolve_options(game, num_envs, given))
+        env = AtariVectorEnv(game, num_envs, **given)
         check_is_synchronous("TorchRL", env)
         super().__init__(device=env.config.device, batch_size=[num_envs])
         self.env = env
@@ -112,6 +116,7 @@ class TorchRLEnv(EnvBase):  # type: ignore[misc]  # the library is optional
         return TensorDict(found, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
+        as_seeds(seed, self.env.num_envs)
         self._seeds = seed
 
     def close(self, *, raise_if_closed: bool = True) -> None:

@@ -362,8 +362,12 @@ VECTOR_CALLS: dict[str, list[Callable[[Any], Any]]] = {
         lambda ale: ale.reset([0], [1.5]),
         lambda ale: ale.reset([0.0], [1]),
         lambda ale: ale.reset("x", [1]),
+        lambda ale: ale.reset([[0], [1, 2]], [1, 2]),
+        lambda ale: ale.reset([0, 1], [[1], [2, 3]]),
     ],
     "send": [
+        lambda ale: ale.send([[0], [1, 2], 3], [1.0] * 3),
+        lambda ale: ale.send([0, 1, 2], [[1.0], [1.0, 1.0], 1.0]),
         lambda ale: ale.send([0, 1], [1.0, 1.0, 1.0]),
         lambda ale: ale.send([0, 1, 2], [1.0, 1.0]),
         lambda ale: ale.send([0, 1, 2, 0], [1.0] * 4),
@@ -399,6 +403,13 @@ def test_calls_of_the_vector_interface(method: str) -> None:
         else:
             assert not isinstance(got, Exception), (number, got)
             assert got == expected, number
+
+
+def test_wide_seeds_of_the_vector_interface() -> None:
+    env = cule.AtariVectorEnv("pong", 2)
+    for seed in (2**63, 2**64 - 1):
+        with pytest.raises(cule.InvalidArgumentError, match=f"the seed {seed}; it must be at most"):
+            env.ale.reset([0, 1], np.array([5, seed], np.uint64))
 
 
 def test_every_method_of_the_vector_interface_is_called() -> None:

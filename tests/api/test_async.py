@@ -142,6 +142,26 @@ def test_states_of_partial_batches(make_env: MakeEnv) -> None:
     assert np.array_equal(first["episode_frame_number"], frames[first["env_id"]])
 
 
+def test_a_refused_reset_forgets_no_results(make_env: MakeEnv) -> None:
+    env, twin = make_env("breakout", 4), make_env("breakout", 4)
+    for each in (env, twin):
+        each.reset(seed=5)
+    damaged = env.get_state()
+    damaged[3, 200] ^= 1
+    actions = actions_for(env, 0, 2)
+    env.send(actions[0])
+    for _ in range(2):
+        with pytest.raises(InvalidStateError):
+            env.reset(options={"states": damaged})
+        with pytest.raises(CallOrderError, match="while 4 environments have been sent"):
+            env.step(actions[1])
+    for left, right in zip(env.recv()[:4], twin.step(actions[0])[:4], strict=True):
+        assert np.array_equal(left, right)
+    with pytest.raises(CallOrderError, match="0 have been sent"):
+        env.recv()
+    assert np.array_equal(env.step(actions[1])[0], twin.step(actions[1])[0])
+
+
 def test_a_thread_sends_while_another_copies_results(make_env: MakeEnv) -> None:
     num_envs, num_steps = 64, 12
     options = {"img_height": 210, "img_width": 160, "grayscale": False}

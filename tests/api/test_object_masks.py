@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -79,6 +81,19 @@ def test_pixels_of_objects(channels: tuple[int, ...]) -> None:
     tensors = torch.from_numpy(rows), torch.from_numpy(screens)
     assert np.array_equal(object_masks(*tensors).numpy(), masks)
     assert np.array_equal(crops(*tensors, 9).numpy(), cut)
+    kinds = np.zeros(7, int)
+    planes = draw_planes(rows, kinds, 1, (84, 84), np.full(2, 210))
+    frozen = rows.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for same in (rows[::-1].copy()[::-1], rows.astype(">i2"), frozen, tensors[0]):
+            assert np.array_equal(draw_planes(same, kinds, 1, (84, 84), np.full(2, 210)), planes)
+            assert np.array_equal(object_masks(same, screens), masks)
+            assert np.array_equal(object_masks(same, tensors[1]).numpy(), masks)
+            assert np.array_equal(crops(same, screens[:, ::-1].copy()[:, ::-1], 9), cut)
+    others = draw_planes(rows, np.array([0, 1, 0, -1, 9, 0, 2]), 2, (84, 84), np.full(2, 210))
+    assert np.array_equal(others[:, 1], draw_planes(rows[:, 1:2], 0, 1, (84, 84), [210, 210])[:, 0])
 
 
 @pytest.mark.ale
@@ -128,6 +143,46 @@ class TestWrapper:
             assert not planes[0, :, 3].any()  # pong has no blocks
             assert planes[1:, -1, 3].any()
         assert ends
+
+    @pytest.mark.parametrize("obs_type", ["objects", "sprites"])
+    @pytest.mark.parametrize("batch_size", [1, 2])
+    def test_partial_batches(self, obs_type: str, batch_size: int) -> None:
+        """Rows are scaled by the screens of their own environments."""
+        games = [("pong", 2), ("air_raid", 2)]
+        for wrap in (ScaledObjects, lambda env: ObjectMasks(env, "planes")):
+            made = [
+                wrap(cule.AtariVectorEnv(games, obs_type=obs_type, num_threads=1, **options))
+                for options in ({}, {"batch_size": batch_size})
+            ]
+            whole, _ = made[0].reset(seed=0)
+            obs, info = made[1].reset(seed=0)
+            assert obs in made[1].observation_space
+            assert np.array_equal(obs, whole[info["env_id"]])
+            whole = made[0].step(np.zeros(4, int))[0]
+            seen = set(info["env_id"].tolist())
+            for _ in range(40):
+                obs, *_, info = made[1].step(np.zeros(batch_size, int))
+                for env, row in zip(info["env_id"].tolist(), obs, strict=True):
+                    if env in seen:
+                        assert np.array_equal(row, whole[env])
+                    seen.discard(env)
+            assert not seen
+
+    def test_several_players(self) -> None:
+        env = cule.MultiAgentVectorEnv("pong", 2, obs_type="objects", num_threads=1)
+        single = cule.AtariVectorEnv("pong", 2, obs_type="objects", num_threads=1)
+        assert env.objects_layout == single.objects_layout
+        masks = ObjectMasks(env, "planes")
+        assert masks.kinds == ("player", "enemy", "ball")
+        assert masks.reset(seed=0)[0] in masks.observation_space
+
+    @pytest.mark.parametrize("wrap", [ObjectMasks, ScaledObjects])
+    def test_what_is_no_environment(self, wrap: type) -> None:
+        env = cule.AtariVectorEnv("pong", 2, obs_type="objects", num_threads=1)
+        wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+        for wrong in (None, "pong", wrapped):
+            with pytest.raises(cule.ArgumentTypeError, match=r"env is .*; it must be an Atari"):
+                wrap(wrong)
 
     def test_sprites(self) -> None:
         """A plane for each object of the hardware; the row for all others is left out."""

@@ -61,6 +61,14 @@ def test_one_environment(rules: Path) -> None:
         assert env.action_space.n == 3
 
 
+def test_seeded_resets_in_another_folder(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(rules.parent)
+    env = cule.AtariEnv("mine", rom_path=rom_path("pong"), rules=rules.name)
+    monkeypatch.chdir("/")
+    env.reset(seed=0)
+    assert env.step(0)[1] == 4
+
+
 def test_a_game_without_rules_mentions_them(tmp_path: Path) -> None:
     file = tmp_path / "mine.bin"
     file.write_bytes(bytes(4096))

@@ -270,6 +270,9 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
             cule.InvalidArgumentError, match=r"it must be a numpy\.random\.Generator"
         ):
             archive.choose(2, rng)  # type: ignore[arg-type]
+    env.close()
+    with pytest.raises(cule.ClosedError):
+        archive.choose(2, np.random.default_rng(0))
     assert archive.visits.tolist() == visits
 
 
@@ -284,7 +287,8 @@ def test_cells_of_frames(make_env: MakeEnv) -> None:
     np.testing.assert_array_equal(frame_cells(obs, levels=256)[1], np.arange(192, 256))
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(frame_cells(torch.from_numpy(obs)), cells)
-    for wrong in (obs[0], obs.astype(np.float32), [[1]]):
+    assert frame_cells(obs[:0]).shape == (0, 64)
+    for wrong in (obs[0], obs.astype(np.float32), [[1]], obs[:, :0]):
         with pytest.raises(cule.InvalidArgumentError, match="it must be uint8"):
             frame_cells(wrong)
     with pytest.raises(cule.InvalidArgumentError, match="levels is 1"):
@@ -362,6 +366,18 @@ def test_rollouts_end_with_the_episode(make_env: MakeEnv, mode: str) -> None:
     assert len(calls) == 100
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_rollouts_go_on_where_an_episode_has_ended(make_env: MakeEnv, mode: str) -> None:
+    env = make_env("freeway", 3, autoreset_mode=mode, max_num_frames_per_episode=100, **SEARCH)
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step(np.zeros(3, int))
+    env.reset(options={"reset_mask": np.array([True, False, False])})
+    found = rollout(env, 100, RandomActions(env, seed=0))
+    assert found.steps.tolist() == [25, 15, 15]
+    assert found.truncated.all()
+
+
 def test_bad_input_of_branches_and_rollouts(make_env: MakeEnv) -> None:
     env = make_env("breakout", 4, **SEARCH)
     env.reset(seed=0)
@@ -393,6 +409,10 @@ def test_bad_input_of_branches_and_rollouts(make_env: MakeEnv) -> None:
         RandomActions(env, mean_repeat=0.5)
     with pytest.raises(cule.InvalidArgumentError, match="continuous"):
         RandomActions(make_env("breakout", continuous=True))
+    partial = make_env("breakout", 4, batch_size=1)
+    obs, _ = partial.reset(seed=0)
+    with pytest.raises(cule.InvalidArgumentError, match="env has batch_size 1; for rollout"):
+        rollout(partial, 1, lambda obs: np.zeros(1, int), obs=obs)
     games = cule.MultiAgentVectorEnv("pong", 2, num_threads=1)
     with pytest.raises(cule.InvalidArgumentError, match="env has 2 players"):
         RandomActions(games)
@@ -441,6 +461,14 @@ def test_bad_input_of_packed_snapshots(make_env: MakeEnv) -> None:
     packed = cule.pack_states(states)
     with pytest.raises(cule.InvalidArgumentError, match="empty"):
         cule.unpack_states([])
+    for entries in (None, packed[0], iter(packed)):
+        with pytest.raises(
+            cule.ArgumentTypeError, match=r"packed is .*; it must be a list of bytes"
+        ):
+            cule.unpack_states(entries)  # type: ignore[arg-type]
+    for size in (0, -1, 2**70, "5", 2.5, True):
+        with pytest.raises(cule.InvalidArgumentError, match="state_size is"):
+            cule.unpack_states(packed, size)  # type: ignore[arg-type]
     other = cule.pack_states(states[:, :-1])
     for entries in ([b"no"], [packed[0][:-9]], [packed[0], other[0]], [3]):
         with pytest.raises(cule.InvalidStateError):

@@ -84,6 +84,8 @@ def test_integer_seed_counts_up_by_console(make_env: MakeEnv) -> None:
     first, _ = make_env(num_envs=3).reset(seed=5)
     second, _ = make_env(num_envs=3).reset(seed=np.array([7, 6, 5]))
     assert np.array_equal(first, second[::-1])
+    for seed in (np.int64(5), np.uint8(5)):
+        assert np.array_equal(make_env(num_envs=3).reset(seed=seed)[0], first)
     negative, _ = make_env(num_envs=3).reset(seed=-1)
     assert negative.shape == first.shape
 

@@ -157,6 +157,50 @@ print(interrupted)
 """
 
 
+CONTINUED = """
+import signal
+import numpy as np
+import cule
+from tests.support.runs import make
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+env = make("breakout", 4, batch_size=2, num_threads=2)
+env.reset(seed=0)
+interrupted = 0
+for turn in range(150):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.00001 * turn)
+        while True:
+            try:
+                env.send(np.zeros(2, int))
+            except cule.CallOrderError:
+                pass  # sent before the interruption
+            env.recv()
+    except KeyboardInterrupt:
+        interrupted += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+seen = set()
+for _ in range(20):
+    try:
+        env.send(np.zeros(2, int))
+    except cule.CallOrderError:
+        pass
+    seen |= set(env.recv()[4]["env_id"].tolist())
+assert seen == {0, 1, 2, 3}, seen
+print(interrupted)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal")
+def test_interrupted_receives_lose_no_environment() -> None:
+    done = run_script(CONTINUED)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == 150
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there is no alarm signal")
 @pytest.mark.parametrize("batch_size", [2, 4], ids=["some", "all"])
 def test_a_reset_mends_interrupted_asynchronous_steps(batch_size: int) -> None:

@@ -7,7 +7,9 @@ import unittest
 import dm_env
 import numpy as np
 import pytest
+import torch
 from dm_env import test_utils
+from gymnasium.vector import AutoresetMode
 
 import cule
 from cule.wrappers.dm_env import DMEnv
@@ -61,8 +63,30 @@ def test_specs(closing) -> None:
         ({"autoreset_mode": "SameStep"}, "autoreset_mode is 'SameStep'; for dm_env"),
         ({"output": "torch"}, "output is 'torch'; for dm_env it must be 'numpy'"),
         ({"continuous": True}, "continuous is True; for dm_env it must be False"),
+        ({"num_envs": 2}, "num_envs is 2; for dm_env it must be 1"),
+        ({"life_loss_info": True}, "life_loss_info is True; for dm_env it must be False"),
+        (
+            {"preset": "baselines", "fire_after_life_loss": True},
+            "episodic_life and fire_after_life_loss are True; for dm_env",
+        ),
     ],
 )
 def test_options_that_dm_env_fixes(options, message) -> None:
     with pytest.raises(cule.InvalidArgumentError, match=message):
         DMEnv("pong", **options)
+
+
+def test_what_dm_env_fixes_may_be_given(closing) -> None:
+    for mode in ("Disabled", AutoresetMode.DISABLED):
+        env = closing(DMEnv("pong", autoreset_mode=mode, num_envs=1, device=torch.device("cpu")))
+        assert env.reset().first()
+
+
+def test_actions_that_are_no_indices(closing) -> None:
+    env = closing(DMEnv("pong", seed=0))
+    env.reset()
+    frames = int(env.env.episode_frames[0])
+    for action in (None, 1.0, True, [1], [[1], [2, 3]], 2**70):
+        with pytest.raises(cule.ActionShapeError):
+            env.step(action)
+    assert env.env.episode_frames[0] == frames

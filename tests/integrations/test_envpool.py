@@ -157,6 +157,10 @@ def test_every_game_has_its_id() -> None:
         (("Pong-v5", "dm"), {"max_episode_steps": 2.5}, TypeError, "max_episode_steps is 2.5"),
         (("Pong-v5", "dm"), {"mode": 77}, ValueError, "mode is 77"),
         (("Pong-v5", "dm"), {"seed": [1, 2]}, ValueError, "seed holds 2 values"),
+        (("Pong-v5", "dm"), {"seed": "x"}, TypeError, "seed is 'x'"),
+        (("Pong-v5", "dm"), {"seed": [[1], [2, 3]]}, TypeError, "seed is"),
+        (("Pong-v5", "dm"), {"seed": 2**40}, ValueError, "seed gives environment 0"),
+        (("Pong-v5", "dm"), {"mode": np.array([0, 0])}, ValueError, "mode holds 2 values"),
         (("Pong-v5", "gym"), {"gym_reset_return_info": False}, ValueError, "must be True"),
         (("Pong-v5", "gym"), {"use_inter_area_resize": False}, ValueError, "must be True"),
         (("Pong-v5", "gym"), {"max_num_players": 2}, ValueError, "max_num_players is 2"),
@@ -294,6 +298,37 @@ def test_some_environments_are_reset(closing) -> None:
     assert info["elapsed_step"].tolist() == [1, 6, 1]
 
 
+def test_seeds_are_of_the_environments_in_their_order(closing) -> None:
+    env = closing(ours.make("Breakout-v5", "gymnasium", num_envs=4))
+    env.reset()
+    rams = [
+        env.reset(np.array([index]), seed=seed)[1]["ram"][0] for index, seed in ((3, 5), (1, 6))
+    ]
+    for seed in (5, [5, 6], np.array([5, 6])):
+        np.testing.assert_array_equal(env.reset(np.array([3, 1]), seed=seed)[1]["ram"], rams)
+
+
+@pytest.mark.parametrize(
+    "env_id", [[4], [-1], [0, 0], [0, 0, 1, 1], [0.0], [[0]], [True, False, True, False], ["a"]]
+)
+def test_environments_that_are_refused_are_not_reset(closing, env_id: list) -> None:
+    env = closing(ours.make("Breakout-v5", "gymnasium", num_envs=4))
+    env.reset()
+    ram = env.step(np.ones(4, int))[-1]["ram"]
+    with pytest.raises(cule.CuleError, match="env_id"):
+        env.reset(np.array(env_id))
+    np.testing.assert_array_equal(env.env.ram, ram)
+
+
+@pytest.mark.parametrize("env_type", ["gymnasium", "dm"])
+def test_text_and_end(closing, env_type: str) -> None:
+    for module in (envpool, ours):
+        env = closing(module.make("Pong-v5", env_type, num_envs=2))
+        assert "EnvPool(num_envs=2, batch_size=2, " in repr(env)
+    env.close()
+    assert env.closed
+
+
 def test_seeds(closing) -> None:
     """As documented: environment i has seed + i, a sequence names all, and 42 is the default."""
     rams = []
@@ -317,6 +352,9 @@ def test_wrong_calls_move_nothing(closing) -> None:
         (np.zeros(2, int), np.array([0, 1]), cule.InvalidArgumentError, "env_id is"),
         (np.zeros(3, int), None, cule.ActionShapeError, "actions"),
         (np.array([0, 6, 0, 0]), None, cule.ActionRangeError, "6"),
+        ([0, 1, [2], 3], None, cule.ActionShapeError, "actions"),
+        ({"env_id": np.arange(4)}, None, cule.InvalidArgumentError, "must hold 'action'"),
+        (np.zeros(4, int), np.arange(4.0), cule.ArgumentTypeError, "env_id is"),
     ]
     for actions, ids, kind, message in cases:
         with pytest.raises(kind, match=message):

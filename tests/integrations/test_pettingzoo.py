@@ -144,6 +144,40 @@ def test_seed_of_the_constructor() -> None:
     assert not np.array_equal(first.reset()[0]["first_0"], first.reset(seed=6)[0]["first_0"])
 
 
+def test_a_wrong_seed_of_the_constructor_stays_wrong() -> None:
+    env = parallel_env("surround_v2", seed=2**40)
+    for _ in range(2):
+        with pytest.raises(InvalidArgumentError, match="seed gives environment 0"):
+            env.reset()
+    env.reset(seed=5)
+    env.reset()
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        (1.7, cule.ActionShapeError),
+        (np.float32(1), cule.ActionShapeError),
+        (np.nan, cule.ActionShapeError),
+        ("1", cule.ActionShapeError),
+        (None, cule.ActionShapeError),
+        (True, cule.ActionShapeError),
+        ([1], cule.ActionShapeError),
+        (np.array([1]), cule.ActionShapeError),
+        (2**70, cule.ActionRangeError),
+        (-1, cule.ActionRangeError),
+    ],
+)
+def test_actions_that_are_no_indices_move_nothing(action: Any, kind: type) -> None:
+    env = parallel_env("pong_v3", obs_type="ram")
+    env.reset(seed=1)
+    frames = int(env._env.episode_frames[0])
+    with pytest.raises(kind, match="actions"):
+        env.step({"first_0": action, "second_0": 0})
+    assert env._env.episode_frames[0] == frames
+    env.step({"first_0": np.array(1), "second_0": np.uint8(0)})
+
+
 def test_arguments_choose_modes() -> None:
     chosen = {
         ("pong_v3", 4): {"game_version": "quadrapong"},
@@ -226,6 +260,8 @@ def test_environments_of_ids() -> None:
     ("arguments", "words"),
     [
         ({"num_players": 3}, "num_players is 3; for pong_v3 it must be 2 or 4"),
+        ({"num_players": [2]}, r"num_players is \[2\] \(list\); it must be an integer"),
+        ({"mode": np.array([4, 6])}, "mode is array"),
         ({"mode": 3}, "mode is 3; for pong_v3 it must be one of 4, 10"),
         ({"game_version": "chess"}, "game_version is 'chess'; "),
         ({"game_version": "classic", "mode": 4}, "mode is 4; with game_version it must be None"),
@@ -249,6 +285,8 @@ def test_names_that_do_not_exist() -> None:
 
 
 def test_games_under_their_own_names() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"num_players is 0; it must be in 2\.\.4"):
+        parallel_env("pong", num_players=0)
     env = parallel_env("Pong", mode=33, render_mode="rgb_array")
     assert len(env.possible_agents) == 4
     assert env.metadata["name"] == "pong"

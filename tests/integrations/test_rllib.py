@@ -132,6 +132,10 @@ def test_entries_of_env_config_are_options(make_runner) -> None:
     [
         ({"autoreset_mode": "SameStep"}, "autoreset_mode is 'SameStep'; for RLlib"),
         ({"life_loss_info": True}, "life_loss_info is True; for RLlib it must be False"),
+        (
+            {"preset": "baselines", "fire_after_life_loss": True},
+            "episodic_life and fire_after_life_loss are True; for RLlib",
+        ),
         ({"stack_num": 0}, "stack_num is 0"),
     ],
 )

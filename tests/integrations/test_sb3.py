@@ -156,6 +156,11 @@ def test_what_the_library_fixes(options: dict, words: str) -> None:
         SB3VecEnv("pong", 2, **options)
 
 
+def test_what_the_library_fixes_may_be_given(closing) -> None:
+    env = closing(SB3VecEnv("pong", 2, autoreset_mode="SameStep", output="numpy"))
+    assert env.reset().shape == (2, 4, 84, 84)
+
+
 def test_reset_has_no_options(closing) -> None:
     env = closing(SB3VecEnv("pong", 2, **SHORT))
     env.set_options({"mode": 1})

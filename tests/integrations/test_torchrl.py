@@ -119,12 +119,24 @@ def test_a_collector_fills_a_replay_buffer(closing) -> None:
         ({"autoreset_mode": "SameStep"}, "autoreset_mode is 'SameStep'; for TorchRL"),
         ({"output": "numpy"}, "output is 'numpy'; for TorchRL it must be 'torch'"),
         ({"life_loss_info": True}, "life_loss_info is True; for TorchRL it must be False"),
+        (
+            {"preset": "baselines", "fire_after_life_loss": True},
+            "episodic_life and fire_after_life_loss are True; for TorchRL",
+        ),
         ({"batch_size": 2}, "batch_size is 2; for TorchRL it must be num_envs, 4"),
     ],
 )
 def test_options_that_torchrl_fixes(options, message) -> None:
     with pytest.raises(cule.InvalidArgumentError, match=message):
         TorchRLEnv("pong", 4, **options)
+
+
+def test_a_seed_that_is_refused_is_not_kept(closing) -> None:
+    env = closing(TorchRLEnv("pong", 2, autoreset_mode="Disabled"))
+    for seed in (2**40, 1.5, "x"):
+        with pytest.raises(cule.InvalidArgumentError, match="seed"):
+            env.set_seed(seed)
+    env.reset()
 
 
 def test_wrong_actions_are_refused_and_nothing_moves(closing) -> None:

@@ -58,6 +58,7 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
     ("surround", 60, {"img_height": 30, "img_width": 16, "frameskip": 8}),
     ("pitfall", 60, {"noop_max": 100}),
     ("riverraid", 150, {**NEXT, "episodic_life": True, "reward_clipping": False}),
+    ("beam_rider", 60, {"img_height": 2, "img_width": 80, "grayscale": False, "maxpool": False}),
 ]
 
 THOROUGH_GAMES = [

@@ -38,15 +38,22 @@ SIZES = (  # height, width
     (200, 159),
     (7, 1),
     (1, 1),
+    (1, 160),
+    (2, 80),
 )
 
 
 # --- area resize --------------------------------------------------------------------------------
 
 
+def axis_scale(source: int, target: int) -> float:
+    """Source pixels of a target pixel; below 210 for 210 to 1, whose quotient is rounded."""
+    return 1.0 / (target / source)
+
+
 def axis_taps(source: int, target: int) -> list[list[tuple[int, float]]]:
     """Source indices and weights of every target index, in the order they are added up."""
-    scale = 1.0 / (target / source)
+    scale = axis_scale(source, target)
     taps = []
     for index in range(target):
         begin = index * scale
@@ -77,7 +84,7 @@ def padded_taps(
 def model_resize(image: Image, height: int, width: int) -> Image:
     """The area resize of obs/NOTES.md 3."""
     rows, columns = image.shape[:2]
-    if rows % height == 0 and columns % width == 0:
+    if axis_scale(rows, height).is_integer() and axis_scale(columns, width).is_integer():
         blocks = image.reshape(height, rows // height, width, columns // width, -1)
         sums = blocks.astype(np.int64).sum((1, 3)).reshape(height, width, *image.shape[2:])
         area = blocks.shape[1] * blocks.shape[3]

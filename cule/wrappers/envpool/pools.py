@@ -12,7 +12,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cule.envs import Action, AtariVectorEnv
+from cule.envs.checks import to_own_numpy
 from cule.envs.errors import GymArgumentError
+from cule.envs.requests import as_indices, as_seeds
 from cule.errors import InvalidArgumentError, shown
 from cule.wrappers.envpool.spec import EnvSpec, Players, State, env_options
 
@@ -54,12 +56,16 @@ class Pool:
         self.is_async = config.batch_size < config.num_envs
         self._seed: object = np.array(config.env_seed) if config.env_seed else config.seed
         self._waiting: _Batch | None = None  # the batch of a reset that recv has not returned
-        self._batch_ids = self.all_env_ids  # of the batch that was sent or received last
+        self._batch_ids: NDArray[Any] = self.all_env_ids  # of the batch sent or received last
         self._lives = np.zeros(config.num_envs, np.int32)
         self._elapsed_steps = np.zeros(config.num_envs, np.int32)
         self._restarts = np.zeros(config.num_envs, bool)  # next step, after a lost life
         can_fire = config.use_fire_reset and Action.FIRE in spec.action_set
         self._restart_action = spec.action_set.index(Action.FIRE) if can_fire else 0
+
+    def __repr__(self) -> str:
+        """The options."""
+        return f"{type(self).__name__}({self.spec.options()})"
 
     def __len__(self) -> int:
         """Number of environments."""
@@ -88,19 +94,25 @@ class Pool:
             InvalidActionError, CallOrderError: As `AtariVectorEnv.send`.
         """
         if isinstance(action, Mapping):
+            if "action" not in action:
+                raise InvalidArgumentError(
+                    f"action holds {shown(list(action))}; it must hold 'action', and may hold "
+                    "'env_id'"
+                )
             env_id = action.get("env_id", env_id)
             action = action["action"]
-        actions = np.asarray(action)
+        actions = to_own_numpy(action)
         batch = self._batch_ids if self.is_async else self.all_env_ids
-        ids = batch if env_id is None else np.asarray(env_id)
+        ids = batch if env_id is None else as_indices(env_id, len(self), name="env_id")
         if not np.array_equal(np.sort(ids), np.sort(batch)):
             raise InvalidArgumentError(
                 f"env_id is {ids.tolist()}; it must hold the environments of the last batch, "
                 f"{batch.tolist()}"
             )
-        if self._restarts.any() and actions.shape == ids.shape:
+        is_whole = getattr(actions, "shape", None) == ids.shape
+        if self._restarts.any() and is_whole:
             actions = np.where(self._restarts[ids], self._restart_action, actions)
-        if actions.shape == ids.shape and not np.array_equal(ids, batch):
+        if is_whole and not np.array_equal(ids, batch):
             by_env = np.empty(len(self), actions.dtype)
             by_env[ids] = actions
             actions = by_env[batch]
@@ -121,20 +133,22 @@ class Pool:
     def close(self, **kwargs: object) -> None:
         """Free the environments."""
         self.env.close()
+        self.closed = True
 
     def _reset(self, env_id: NDArray[Any] | None, seed: object = None) -> _Batch:
         """Begin episodes, and return those of `env_id`, or the first batch."""
         seed = self._seed if seed is None else seed
-        options = None
-        if env_id is not None and len(env_id) != len(self):
-            mask = np.zeros(len(self), bool)
-            mask[np.asarray(env_id)] = True
-            options = {"reset_mask": mask}
+        ids = options = None
+        if env_id is not None:
+            ids = as_indices(env_id, len(self), unique=True, name="env_id")
+            options = {"reset_mask": np.isin(self.all_env_ids, ids)}
+            if seed is not None:  # of `ids`, in their order
+                seed = as_seeds(seed, len(ids))[np.argsort(ids)]
         obs, info = self.env.reset(seed=seed, options=options)
         self._seed, self._waiting = None, None
         none = np.zeros(len(obs), bool)
         batch = self._collect(obs, info["reward"], none, none, info, has_stepped=False)
-        return batch if env_id is None or self.is_async else batch.rows(np.asarray(env_id))
+        return batch if ids is None or self.is_async else batch.rows(ids)
 
     def _receive(self) -> _Batch:
         batch, self._waiting = self._waiting, None

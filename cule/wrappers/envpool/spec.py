@@ -14,9 +14,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from cule.envs.checks import to_own_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import observation_space, plan_batch
+from cule.envs.requests import as_seeds
 from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
 from cule.games import game_id_of
@@ -131,8 +133,12 @@ class EnvSpec:
 
     def __repr__(self) -> str:
         """The options."""
+        return f"EnvSpec({self.options()})"
+
+    def options(self) -> str:
+        """The options, as keywords."""
         words = (f"{name}={value!r}" for name, value in dataclasses.asdict(self.config).items())
-        return f"EnvSpec({', '.join(words)})"
+        return ", ".join(words)
 
     def observation_spec(self) -> State:
         """The `State` of one environment, as specs of dm_env.
@@ -213,15 +219,24 @@ def make_spec(task_id: str, **options: object) -> EnvSpec:
                 f"{name} is {shown(options[name])}; it must be {shown(value)}"
             )
     values = {**_FIELDS, **options, "task": game_id_of(found[1])}
-    if np.ndim(values["seed"]) > 0:  # type: ignore[arg-type]
-        values |= {"seed": 0, "env_seed": tuple(values["seed"])}  # type: ignore[arg-type]
+    given = values["env_seed"]
+    if isinstance(given, Sequence) and not given:
+        given = values["seed"]
+    seeds = to_own_numpy(given)
+    is_each = isinstance(seeds, np.ndarray) and seeds.ndim > 0
+    values |= {
+        "seed": 0 if is_each else given,
+        "env_seed": tuple(seeds.tolist()) if is_each else (),
+    }
     config = Config(**values)  # type: ignore[arg-type]  # EnvSpec checks them
     if config.env_seed and len(config.env_seed) != config.num_envs:
         raise InvalidArgumentError(
             f"seed holds {len(config.env_seed)} values; it must be one integer, or one for each of "
             f"the {config.num_envs} environments"
         )
-    return EnvSpec(config)
+    spec = EnvSpec(config)
+    as_seeds(config.env_seed or config.seed, config.num_envs)
+    return spec
 
 
 def env_options(config: Config) -> dict[str, Any]:
@@ -235,7 +250,7 @@ def env_options(config: Config) -> dict[str, Any]:
     options |= {ours: getattr(config, theirs) for theirs, ours in _OURS.items()}
     for name in ("mode", "difficulty"):
         value = getattr(config, name)
-        options[name] = None if value == -1 else value
+        options[name] = None if isinstance(value, int | np.integer) and value == -1 else value
     frames = int(config.max_episode_steps) * int(config.frame_skip)
     return {
         **options,
