@@ -100,6 +100,7 @@ struct Machine {
   }
 
   CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 open_bus) {
+    CULE_ASSUME_LOCAL(this);
     record(clock, kBeamMark, 0);
     const u32 reg = address & 0x0F;
     open_bus &= 0x3F;
@@ -138,6 +139,7 @@ struct Machine {
 
   // Slow path: every address outside RAM and plain ROM. `open_bus`: byte last on the bus.
   CULE_HD CULE_NOINLINE u32 read_device(Clock clock, u32 address, u32 open_bus) {
+    CULE_ASSUME_LOCAL(this);
     if (address & 0x1000) return read_cart(console.cart, s.cart, address, cycles_of(clock));
     if (!(address & 0x80)) return read_tia(clock, address, open_bus);
     if (!(address & 0x200)) return ram[address & 0x7F];
@@ -160,6 +162,7 @@ struct Machine {
 
  private:
   CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
+    CULE_ASSUME_LOCAL(this);
     render();
     renderer.before_latch_read(*this, reg);
     return (s.tia.collisions >> (2 * reg) & 3u) << 6;

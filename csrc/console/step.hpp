@@ -10,6 +10,7 @@ namespace cule {
 // One instruction with every access through the decoder.
 template <class Access>
 CULE_HD CULE_NOINLINE Clock step_slowly(Machine<Access>& m, Clock clock) {
+  CULE_ASSUME_LOCAL(&m);
   SlowBus<Access> bus{m, clock};
   Execution<SlowBus<Access>> e(bus, m.s.cpu);
   const u32 opcode = bus.read(e.pc, 0);

@@ -325,6 +325,8 @@ struct LaneState {
 template <class Program, class Part, class Lanes>
 CULE_HD CULE_INLINE void run_part(LaneMachine& m, LaneState<Program, Lanes>& state) {
   using Run = BlockRun<Program, Lanes>;
+  CULE_ASSUME_LOCAL(&m);
+  CULE_ASSUME_LOCAL(&state);
   Run r = state.run;
   BlockBus<Program> bus(m, state.clock);
   Execution<BlockBus<Program>> e(bus, m.s.cpu);

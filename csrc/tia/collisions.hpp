@@ -55,6 +55,8 @@ struct CollisionSink {
   // of a latch are active, nothing they do sets it, and the write that makes the second one so
   // concerns it.
   CULE_HD CULE_INLINE bool concerns(const TiaState& s, Shapes& shapes, u32 changed) const {
+    CULE_ASSUME_LOCAL(this);
+    CULE_ASSUME_LOCAL(&shapes);
     const u32 open = wanted & ~u32(s.collisions);
     if (open == 0 || changed == 0) return false;
     shapes.refresh_active(s);
@@ -64,6 +66,8 @@ struct CollisionSink {
 
   // Whether pixels drawn in this state could set a latch.
   CULE_HD CULE_INLINE bool needs_pixels(const TiaState& s, Shapes& shapes) const {
+    CULE_ASSUME_LOCAL(this);
+    CULE_ASSUME_LOCAL(&shapes);
     if (s.vblank || !(wanted & ~u32(s.collisions))) return false;
     shapes.refresh_active(s);
     return (shapes.possible_latches & wanted & ~u32(s.collisions)) != 0;
@@ -80,6 +84,8 @@ struct CollisionSink {
  private:
   // Looks only at pairs of active objects that have not been recorded yet.
   CULE_HD void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) const {
+    CULE_ASSUME_LOCAL(this);
+    CULE_ASSUME_LOCAL(&shapes);
     const u64 range[kMaskWords] = {range_bits(0, x0, x1), range_bits(1, x0, x1),
                                    range_bits(2, x0, x1)};
     for (u32 left = shapes.possible_latches & wanted & ~u32(s.collisions); left; left &= left - 1) {

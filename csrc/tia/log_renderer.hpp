@@ -32,20 +32,24 @@ struct LogRenderer {
   template <bool has_lanes = true>
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;
-    u32 reached = 0;  // by the mark, before the next write that is applied apart
+    is_on_the_stack();
+    u32 reached = 0;            // by the mark, before the next write that is applied apart
+    LogEntry next = log[from];  // each is loaded while the one before it is applied
     for (u32 i = from; i < to;) {
       LogEntry last = ~0u;  // to be rendered now
       if constexpr (has_lanes) {
-        const u32 line = line_of(log[i], base_clock);
+        const u32 line = line_of(next, base_clock);
         if (line > CULE_LEAST_HERE(line)) continue;
         last = last_of_line(line, base_clock);
       }
-      for (; i < to && log[i] <= last; ++i) {
-        const LogEntry e = log[i];
+      while (i < to && next <= last) {
+        const LogEntry e = next;
+        const u32 index = i++;
+        if (i < to) next = log[i];
         if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
         if constexpr (!Sink::kPaints) move_mark(reached);
         const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
-        write_apart(clock, log_register(e), log_value(e), i);
+        write_apart(clock, log_register(e), log_value(e), index);
       }
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
@@ -81,6 +85,7 @@ struct LogRenderer {
 
   // Once more, within a write.
   CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) {
+    is_on_the_stack();
     move_mark(clock);
     flush(index);
   }
@@ -108,6 +113,13 @@ struct LogRenderer {
   }
 
  private:
+  // So that the device reaches them without generic addresses.
+  CULE_HD CULE_INLINE void is_on_the_stack() const {
+    CULE_ASSUME_LOCAL(this);
+    CULE_ASSUME_LOCAL(&shapes);
+    CULE_ASSUME_LOCAL(&sink);
+  }
+
   CULE_HD CULE_INLINE static u32 line_of(LogEntry e, u32 base_clock) {
     return (base_clock + clocks_from_cycles(log_cycle(e))) / kClocksPerLine;
   }
@@ -120,12 +132,13 @@ struct LogRenderer {
   // Whether an entry has no effect, or has been applied here.
   CULE_HD CULE_INLINE bool is_passed(LogEntry e, u32 base_clock, u32& reached) {
     const u32 reg = log_register(e);
-    bool is_passed = !Sink::kExact && !(kEffectiveRegisters >> reg & 1);
-    if constexpr (!Sink::kPaints) {
+    if (!Sink::kExact && !(kEffectiveRegisters >> reg & 1)) return true;
+    if constexpr (Sink::kPaints) {
+      return false;
+    } else {
       const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
-      if (!is_passed) is_passed = is_plain_write(clock, reg, log_value(e), reached);
+      return is_plain_write(clock, reg, log_value(e), reached);
     }
-    return is_passed;
   }
 
   // A write before which nothing must be drawn, of the kinds that are common; false: another one.
@@ -134,7 +147,6 @@ struct LogRenderer {
   CULE_HD CULE_INLINE bool is_plain_write(u32 clock, u32 reg, u32 v, u32& reached) {
     const u32 player = reg - GRP0;
     const bool is_graphics = player < 2;
-    bool is_plain = false;
     if (is_graphics || (kFieldRegisters >> reg & 1)) {
       const Register r = register_row(reg);
       u8& field = reinterpret_cast<u8*>(&s)[r.field];
@@ -142,25 +154,22 @@ struct LogRenderer {
       const u32 value = (v & r.kept) >> r.shift | color_loss;
       u32 shows = field != value ? r.shows : 0;
       if (is_graphics) shows = graphics_shows(player, v) & ~u32(kShowsSame);
-      is_plain = shows == 0 || !must_draw(shows);
-      if (is_plain) {
-        field = u8(value);
-        if (is_graphics) s.old_grp[1 - player] = s.grp[1 - player];
-        if (reg == GRP1) s.old_enabl = s.enabl;
-        if (shows & kShowsColor) sink.colors_changed();
-        if (shows & kAllObjects) shapes.change(shows & kAllObjects);
-        const u32 target = clock + delay_clocks(r, clock);
-        reached = reached < target ? target : reached;
-      }
-    } else if (reg == HMOVE) {
-      is_plain = moves_nothing(clock, reached);
-    } else if (reg == HMCLR) {
-      view().clear_motion();
-      is_plain = true;
-    } else if (reg == CTRLPF) {
-      is_plain = s.ctrlpf == v && s.pf_mirror == (v & 1);
+      if (shows != 0 && must_draw(shows)) return false;
+      field = u8(value);
+      if (is_graphics) s.old_grp[1 - player] = s.grp[1 - player];
+      if (reg == GRP1) s.old_enabl = s.enabl;
+      if (shows & kShowsColor) sink.colors_changed();
+      if (shows & kAllObjects) shapes.change(shows & kAllObjects);
+      const u32 target = clock + delay_clocks(r, clock);
+      reached = reached < target ? target : reached;
+      return true;
     }
-    return is_plain;
+    if (reg == HMOVE) return moves_nothing(clock, reached);
+    if (reg == HMCLR) {
+      view().clear_motion();
+      return true;
+    }
+    return reg == CTRLPF && s.ctrlpf == v && s.pf_mirror == (v & 1);
   }
 
   // An HMOVE right after a WSYNC that moves nothing, as many programs have in each line; false:
@@ -181,6 +190,7 @@ struct LogRenderer {
 
   // write(), where the device has few registers to spare.
   CULE_HD CULE_DEVICE_NOINLINE void write_apart(u32 clock, u32 reg, u32 v, u32 index) {
+    is_on_the_stack();
     write(clock, reg, v, index);
   }
 
@@ -275,6 +285,7 @@ struct LogRenderer {
 
   // Goes over what is before the mark without drawing: the ends of lines and of the HMOVE blank.
   CULE_HD CULE_NOINLINE void pass_over() {
+    is_on_the_stack();
     u32 end_of_line =
         beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
     if (end_of_line == beam.first) end_of_line += kClocksPerLine;
@@ -288,6 +299,7 @@ struct LogRenderer {
   }
 
   CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
+    is_on_the_stack();
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;

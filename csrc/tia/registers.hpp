@@ -99,7 +99,7 @@ enum Shows : u32 {
   kShowsSame = 8u << kObjects,  // the write changes nothing
 };
 
-struct Register {
+struct alignas(8) Register {
   RegisterKind kind;
   u8 n;      // which one of its kind: an object, a player or an index
   u8 kept;   // bits of the value that TiaState keeps,

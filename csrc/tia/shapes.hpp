@@ -150,15 +150,20 @@ struct Shapes {
     stale = active_stale = (1u << kObjects) - 1;
   }
   // The object has moved or looks different, and is as active as before.
-  CULE_HD CULE_INLINE void invalidate(u32 object) { stale |= 1u << object; }
+  CULE_HD CULE_INLINE void invalidate(u32 object) {
+    CULE_ASSUME_LOCAL(this);
+    stale |= 1u << object;
+  }
   // Objects that may have become active or stopped being so.
   CULE_HD CULE_INLINE void change(u32 objects) {
+    CULE_ASSUME_LOCAL(this);
     stale |= objects;
     active_stale |= objects;
   }
 
   // Which objects are active, without their masks.
   CULE_HD CULE_INLINE void refresh_active(const TiaState& s) {
+    CULE_ASSUME_LOCAL(this);
     if (active_stale == 0) return;
     constexpr u32 kField = 1u << kPlayfield, kPlayers = 1u << kPlayer0 | 1u << kPlayer1;
     if (active_stale == kField) {
@@ -180,6 +185,7 @@ struct Shapes {
 
  private:
   CULE_HD CULE_DEVICE_NOINLINE void rebuild(const TiaState& s) {
+    CULE_ASSUME_LOCAL(this);
     for (u32 left = stale; left; left &= left - 1) {
       const u32 object = lowest_bit(left);
       if (!(active >> object & 1)) {

@@ -46,6 +46,7 @@ CULE_HD CULE_NOINLINE void run_step_in_lanes(Machine<LaneAccess>& m, const LaneO
                                              const Lanes& lanes) {
   WordBus<Fetch> bus(m, Clock(m.s.cycles) << kClockShift);
   Execution<WordBus<Fetch>> e(bus, m.s.cpu);
+  CULE_ASSUME_LOCAL(&m);
   CULE_ASSUME_SHARED(opcodes);
   CULE_ASSUME_SHARED(bus.ram.base);
   bool is_running = !e.is_jammed;
