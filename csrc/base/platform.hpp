@@ -36,7 +36,8 @@
 // CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
-// CULE_ASSUME_LOCAL(p)  on the device: p points into the thread's own memory
+// CULE_ASSUME_LOCAL(p)   on the device: p points into the thread's own memory. What it points to
+//                must not begin with a byte: compilers before CUDA 13.2 fail then
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 // CULE_UNREACHABLE()  what no program reaches
 // CULE_TABLE(type, name, value)  defines a constant table, and on the device a copy in its memory
@@ -98,13 +99,9 @@
 
 #if defined(__CUDA_ARCH__)
 #define CULE_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
-#else
-#define CULE_ASSUME_SHARED(p) static_cast<void>(p)
-#endif
-// Before 13.2 the compiler may fail where the pointer is an argument.
-#if defined(__CUDA_ARCH__) && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1302
 #define CULE_ASSUME_LOCAL(p) __builtin_assume(__isLocal(p))
 #else
+#define CULE_ASSUME_SHARED(p) static_cast<void>(p)
 #define CULE_ASSUME_LOCAL(p) static_cast<void>(p)
 #endif
 

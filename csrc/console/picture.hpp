@@ -51,7 +51,7 @@ template <bool has_lanes = true, class Sink>
 CULE_HD CULE_INLINE void render_entries(const Console& c, const TiaWriteLog& log, u32 from,
                                         TiaState& tia, Beam& beam, Shapes& shapes, Sink& sink) {
   LogRenderer<Sink, TiaState, Beam> r{
-      tia, beam, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
+      beam, tia, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
   r.template run<has_lanes>(log.entries, from, log.size, log.base_clock);
   r.flush(log.size);
   tia = r.s;

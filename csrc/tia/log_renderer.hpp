@@ -20,8 +20,8 @@ namespace cule {
 // back after rendering: a compiler can keep copies in registers.
 template <class Sink, class State = TiaState&, class BeamState = Beam&>
 struct LogRenderer {
-  State s;
   BeamState beam;
+  State s;
   Shapes& shapes;
   Sink& sink;
   const VisibleWindow window;

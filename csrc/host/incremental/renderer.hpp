@@ -105,8 +105,8 @@ class IncrementalRenderer {
       render_entries<false>(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
       return;
     }
-    LogRenderer<Sink, TiaState, Beam> r{m.s.tia, m.s.beam,          shapes_,
-                                        sink,    picture_window(c), c.properties.hmove_blanks != 0};
+    LogRenderer<Sink, TiaState, Beam> r{
+        m.s.beam, m.s.tia, shapes_, sink, picture_window(c), c.properties.hmove_blanks != 0};
     CachedLogRenderer(r, *lines_, entries_, m.log->base_clock)
         .run(m.log->entries, m.rendered, m.log->size);
     r.flush(m.log->size);
