@@ -49,7 +49,7 @@ struct LogRenderer {
         if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
         if constexpr (!Sink::kPaints) move_mark(reached);
         const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
-        write_apart(clock, log_register(e), log_value(e), index);
+        write(clock, log_register(e), log_value(e), index);
       }
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
@@ -186,12 +186,6 @@ struct LogRenderer {
       s.hmove_clock = i32(clock);
     }
     return is_still;
-  }
-
-  // write(), where the device has few registers to spare.
-  CULE_HD CULE_DEVICE_NOINLINE void write_apart(u32 clock, u32 reg, u32 v, u32 index) {
-    is_on_the_stack();
-    write(clock, reg, v, index);
   }
 
   CULE_HD CULE_INLINE TiaView<LogRenderer> view(u32 index = 0, u32 changed = 0) {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,6 +164,15 @@ def test_a_refused_reset_forgets_no_results(make_env: MakeEnv) -> None:
     assert np.array_equal(env.step(actions[1])[0], twin.step(actions[1])[0])
 
 
+def when_its_turn(call: Callable[..., Any], *arguments: object) -> Any:
+    """Call again until the other thread has called before."""
+    while True:
+        try:
+            return call(*arguments)
+        except CallOrderError:
+            time.sleep(0)
+
+
 def test_a_thread_sends_while_another_copies_results(make_env: MakeEnv) -> None:
     num_envs, num_steps = 64, 12
     options = {"img_height": 210, "img_width": 160, "grayscale": False}
@@ -171,22 +182,17 @@ def test_a_thread_sends_while_another_copies_results(make_env: MakeEnv) -> None:
     expected = [plain.step(row)[0] for row in actions]
     env.reset(seed=0)
     env.send(actions[0])
-    wrong: list[int] = []
+    received: list[bool] = []
 
     def receive() -> None:
-        wrong.extend(k for k in range(num_steps) if not np.array_equal(env.recv()[0], expected[k]))
+        received.extend(np.array_equal(when_its_turn(env.recv)[0], each) for each in expected)
 
     thread = threading.Thread(target=receive)
     thread.start()
     for row in actions[1:]:
-        while True:
-            try:
-                env.send(row)
-                break
-            except CallOrderError:  # the results before have not been received
-                time.sleep(0)
+        when_its_turn(env.send, row)
     thread.join()
-    assert not wrong
+    assert received == [True] * num_steps
 
 
 def test_calls_from_several_threads_wait_for_each_other(make_env: MakeEnv) -> None:
