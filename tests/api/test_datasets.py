@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -475,6 +476,15 @@ def test_the_command_with_a_checkpoint(tmp_path: Path) -> None:
     assert [step.obs.shape for step in steps] == [(2, 4, 42, 42)] * 10
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where tests are run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_a_step_of_a_recorder(make_env: MakeEnv, tmp_path: Path) -> None:
     recorder = Recorder(make_env(**SHORT), digest_every=3)
     recorder.reset(seed=1)
