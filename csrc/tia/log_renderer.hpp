@@ -32,8 +32,8 @@ struct LogRenderer {
   template <bool has_lanes = true>
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;
-    is_on_the_stack();
-    u32 reached = 0;            // by the mark, before the next write that is applied apart
+    assume_local();
+    u32 reached = 0;            // by the mark, before the next write that is not plain
     LogEntry next = log[from];  // each is loaded while the one before it is applied
     for (u32 i = from; i < to;) {
       LogEntry last = ~0u;  // to be rendered now
@@ -85,7 +85,7 @@ struct LogRenderer {
 
   // Once more, within a write.
   CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) {
-    is_on_the_stack();
+    assume_local();
     move_mark(clock);
     flush(index);
   }
@@ -113,8 +113,8 @@ struct LogRenderer {
   }
 
  private:
-  // So that the device reaches them without generic addresses.
-  CULE_HD CULE_INLINE void is_on_the_stack() const {
+  // They are on the stack, where the device reaches them without generic addresses.
+  CULE_HD CULE_INLINE void assume_local() const {
     CULE_ASSUME_LOCAL(this);
     CULE_ASSUME_LOCAL(&shapes);
     CULE_ASSUME_LOCAL(&sink);
@@ -279,7 +279,7 @@ struct LogRenderer {
 
   // Goes over what is before the mark without drawing: the ends of lines and of the HMOVE blank.
   CULE_HD CULE_NOINLINE void pass_over() {
-    is_on_the_stack();
+    assume_local();
     u32 end_of_line =
         beam.drawn == beam.line_begin ? beam.line_begin : beam.line_begin + kClocksPerLine;
     if (end_of_line == beam.first) end_of_line += kClocksPerLine;
@@ -293,7 +293,7 @@ struct LogRenderer {
   }
 
   CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
-    is_on_the_stack();
+    assume_local();
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;

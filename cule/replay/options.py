@@ -291,7 +291,7 @@ class PrioritizedOptions(ReplayOptions):
         check("replacement", self.replacement, self.replacement, "True for prioritized sampling")
 
 
-#: What `TrajectoryBuffer.append` has besides extras, whose names differ.
+#: Other arguments of `TrajectoryBuffer.append`, whose names no extra can have.
 _ARGUMENTS = ("self", "actions", "step")
 
 

@@ -128,15 +128,20 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
-INTERRUPTED = """
+INTERRUPTS = """
 import signal, sys
 import numpy as np
+import cule
 from tests.support.runs import make
 
 def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, interrupt)
+"""
+
+INTERRUPTED = f"""
+{INTERRUPTS}
 batch_size = int(sys.argv[1])
 env = make("breakout", 4, batch_size=batch_size, num_threads=2)
 env.reset(seed=0)
@@ -156,17 +161,8 @@ for turn in range(150):
 print(interrupted)
 """
 
-
-CONTINUED = """
-import signal
-import numpy as np
-import cule
-from tests.support.runs import make
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-signal.signal(signal.SIGALRM, interrupt)
+CONTINUED = f"""
+{INTERRUPTS}
 env = make("breakout", 4, batch_size=2, num_threads=2)
 env.reset(seed=0)
 interrupted = 0
@@ -189,7 +185,7 @@ for _ in range(20):
     except cule.CallOrderError:
         pass
     seen |= set(env.recv()[4]["env_id"].tolist())
-assert seen == {0, 1, 2, 3}, seen
+assert seen == set(range(4)), seen
 print(interrupted)
 """
 
