@@ -13,7 +13,8 @@
 //   Renderer(console, engine)   a frame step begins; its log has begun
 //   render(m, is_end)           brings TiaState and Beam up to the end of m's log; is_end: which is
 //                               that of the frame step
-//   before_latch_read(m, reg)   after render(): the program reads this collision register
+//   read_latches(m, reg)        those of a collision register that the program reads, in their
+//                               places; calls m.render() before it if it has to
 //   before_spill(m)             after render(): the full log is painted, and another one begins
 //   end_step(m, is_drawn)       after render(): is_drawn if the log holds the whole picture
 #pragma once
@@ -38,7 +39,10 @@ struct PlainRenderer {
     render_entries(m.console, *m.log, m.rendered, m.s.tia, m.s.beam, shapes, collisions);
   }
   template <class Machine>
-  CULE_HD CULE_INLINE void before_latch_read(Machine&, u32 /*reg*/) {}
+  CULE_HD CULE_INLINE u32 read_latches(Machine& m, u32 /*reg*/) {
+    m.render();
+    return m.s.tia.collisions;
+  }
   template <class Machine>
   CULE_HD CULE_INLINE void before_spill(Machine&) {}
   template <class Machine>

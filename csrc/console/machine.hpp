@@ -163,9 +163,7 @@ struct Machine {
  private:
   CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
     CULE_ASSUME_LOCAL(this);
-    render();
-    renderer.before_latch_read(*this, reg);
-    return (s.tia.collisions >> (2 * reg) & 3u) << 6;
+    return (renderer.read_latches(*this, reg) >> (2 * reg) & 3u) << 6;
   }
 
   CULE_HD void end_frame() {

@@ -47,12 +47,16 @@ CULE_HD CULE_INLINE bool holds_picture(const Console& c) {
 }
 
 // Renders the entries from `from` on into a sink; brings `tia` and `beam` forward.
-template <bool has_lanes = true, class Sink>
+template <bool by_register = false, class Sink>
 CULE_HD CULE_INLINE void render_entries(const Console& c, const TiaWriteLog& log, u32 from,
                                         TiaState& tia, Beam& beam, Shapes& shapes, Sink& sink) {
   LogRenderer<Sink, TiaState, Beam> r{
       beam, tia, shapes, sink, picture_window(c), c.properties.hmove_blanks != 0};
-  r.template run<has_lanes>(log.entries, from, log.size, log.base_clock);
+  if constexpr (by_register) {
+    r.run_by_register(log.entries, from, log.size, log.base_clock);
+  } else {
+    r.run(log.entries, from, log.size, log.base_clock);
+  }
   r.flush(log.size);
   tia = r.s;
   beam = r.beam;

@@ -18,8 +18,8 @@
 
 #include "base/int.hpp"
 #include "base/platform.hpp"
-#include "host/incremental/row_set.hpp"
 #include "host/resize_plan.hpp"
+#include "host/row_set.hpp"
 #include "obs/resize.hpp"
 
 namespace cule {

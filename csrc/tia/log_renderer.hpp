@@ -27,21 +27,17 @@ struct LogRenderer {
   const VisibleWindow window;
   const bool hmove_blanks;
 
-  // has_lanes: other lanes render logs at the same time; all stay at the same scanline, in which
-  // programs write much the same.
-  template <bool has_lanes = true>
+  // Other lanes may render logs at the same time: all stay at the same scanline, in which programs
+  // write much the same.
   CULE_HD void run(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
     if (from == to) return;
     assume_local();
     u32 reached = 0;            // by the mark, before the next write that is not plain
     LogEntry next = log[from];  // each is loaded while the one before it is applied
     for (u32 i = from; i < to;) {
-      LogEntry last = ~0u;  // to be rendered now
-      if constexpr (has_lanes) {
-        const u32 line = line_of(next, base_clock);
-        if (line > CULE_LEAST_HERE(line)) continue;
-        last = last_of_line(line, base_clock);
-      }
+      const u32 line = line_of(next, base_clock);
+      if (line > CULE_LEAST_HERE(line)) continue;
+      const LogEntry last = last_of_line(line, base_clock);  // to be rendered now
       while (i < to && next <= last) {
         const LogEntry e = next;
         const u32 index = i++;
@@ -56,6 +52,16 @@ struct LogRenderer {
     // that has.
     const u32 last = base_clock + clocks_from_cycles(log_cycle(log[to - 1]));
     move_mark(last > reached ? last : reached);
+  }
+
+  // The same on a host thread, with code of its own for each register.
+  void run_by_register(const LogEntry* log, u32 from, u32 to, u32 base_clock) {
+    if (from == to) return;
+    for (u32 i = from; i < to; ++i) {
+      const u32 clock = base_clock + clocks_from_cycles(log_cycle(log[i]));
+      write_by_register(log_register(log[i]), *this, clock, log_value(log[i]), i);
+    }
+    move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
   // Replaces the state; what follows is rendered from it.
@@ -97,19 +103,13 @@ struct LogRenderer {
     if constexpr (Sink::kExact) draw_up_to(clock + delay_clocks(r, clock), index);
     const Change change =
         with_kind(r.kind, [&](auto kind) { return prepare<kind.kKind>(reg, v, clock); });
-    if (change.shows == kShowsSame) return;
-    if (must_draw(change.shows)) {
-      move_mark(clock);
-      if (!is_unseen()) flush(index);
-    }
-    if (change.field == nullptr) {
-      TiaView<LogRenderer> rules = view(index, change.shows & kAllObjects);
-      apply(rules, reg, v, clock);
-      return;
-    }
-    *change.field = u8(change.value);
-    if (change.shows & kShowsColor) sink.colors_changed();
-    if (change.shows & kAllObjects) shapes.change(change.shows & kAllObjects);
+    finish(change, clock, reg, v, index);
+  }
+
+  // The same with code of its own for the register.
+  template <u32 reg>
+  CULE_INLINE void write(u32 clock, u32 v, u32 index) {
+    finish(prepare<kRegisters.of[reg].kind>(reg, v, clock), clock, reg, v, index);
   }
 
  private:
@@ -226,6 +226,22 @@ struct LogRenderer {
     }
   }
 
+  CULE_HD CULE_INLINE void finish(const Change& change, u32 clock, u32 reg, u32 v, u32 index) {
+    if (change.shows == kShowsSame) return;
+    if (must_draw(change.shows)) {
+      move_mark(clock);
+      if (!is_unseen()) flush(index);
+    }
+    if (change.field == nullptr) {
+      TiaView<LogRenderer> rules = view(index, change.shows & kAllObjects);
+      apply(rules, reg, v, clock);
+      return;
+    }
+    *change.field = u8(change.value);
+    if (change.shows & kShowsColor) sink.colors_changed();
+    if (change.shows & kAllObjects) shapes.change(change.shows & kAllObjects);
+  }
+
   CULE_HD CULE_INLINE u32 graphics_shows(u32 n, u32 v) const {
     const u32 other = 1 - n;
     const bool is_same = s.grp[n] == v && s.old_grp[other] == s.grp[other];
@@ -242,9 +258,11 @@ struct LogRenderer {
     if constexpr (Sink::kPaints) {
       return shows != 0;
     } else {
-      return shows >= kShowsBlank || sink.concerns(s, shapes, shows & kAllObjects);
+      return shows >= kShowsBlank || concerns(shows & kAllObjects);
     }
   }
+
+  CULE_HD CULE_INLINE bool concerns(u32 objects) { return sink.concerns(s, shapes, objects); }
 
   // Whether nothing between what is drawn and the mark can be seen, nor ends a line.
   CULE_HD CULE_INLINE bool is_unseen() const {

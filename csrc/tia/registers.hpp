@@ -285,6 +285,58 @@ CULE_HD CULE_INLINE auto with_kind(RegisterKind kind, const F& f) {
   CULE_UNREACHABLE();
 }
 
+// Calls to.write<reg>(args...), if a write to the register does anything: code of its own for each.
+template <class To, class... Args>
+CULE_INLINE void write_by_register(u32 reg, To& to, Args... args) {
+  // clang-format off
+  switch (reg) {
+    case VBLANK: return to.template write<VBLANK>(args...);
+    case NUSIZ0: return to.template write<NUSIZ0>(args...);
+    case NUSIZ1: return to.template write<NUSIZ1>(args...);
+    case COLUP0: return to.template write<COLUP0>(args...);
+    case COLUP1: return to.template write<COLUP1>(args...);
+    case COLUPF: return to.template write<COLUPF>(args...);
+    case COLUBK: return to.template write<COLUBK>(args...);
+    case CTRLPF: return to.template write<CTRLPF>(args...);
+    case REFP0: return to.template write<REFP0>(args...);
+    case REFP1: return to.template write<REFP1>(args...);
+    case PF0: return to.template write<PF0>(args...);
+    case PF1: return to.template write<PF1>(args...);
+    case PF2: return to.template write<PF2>(args...);
+    case RESP0: return to.template write<RESP0>(args...);
+    case RESP1: return to.template write<RESP1>(args...);
+    case RESM0: return to.template write<RESM0>(args...);
+    case RESM1: return to.template write<RESM1>(args...);
+    case RESBL: return to.template write<RESBL>(args...);
+    case AUDC0: return to.template write<AUDC0>(args...);
+    case AUDC1: return to.template write<AUDC1>(args...);
+    case AUDF0: return to.template write<AUDF0>(args...);
+    case AUDF1: return to.template write<AUDF1>(args...);
+    case AUDV0: return to.template write<AUDV0>(args...);
+    case AUDV1: return to.template write<AUDV1>(args...);
+    case GRP0: return to.template write<GRP0>(args...);
+    case GRP1: return to.template write<GRP1>(args...);
+    case ENAM0: return to.template write<ENAM0>(args...);
+    case ENAM1: return to.template write<ENAM1>(args...);
+    case ENABL: return to.template write<ENABL>(args...);
+    case HMP0: return to.template write<HMP0>(args...);
+    case HMP1: return to.template write<HMP1>(args...);
+    case HMM0: return to.template write<HMM0>(args...);
+    case HMM1: return to.template write<HMM1>(args...);
+    case HMBL: return to.template write<HMBL>(args...);
+    case VDELP0: return to.template write<VDELP0>(args...);
+    case VDELP1: return to.template write<VDELP1>(args...);
+    case VDELBL: return to.template write<VDELBL>(args...);
+    case RESMP0: return to.template write<RESMP0>(args...);
+    case RESMP1: return to.template write<RESMP1>(args...);
+    case HMOVE: return to.template write<HMOVE>(args...);
+    case HMCLR: return to.template write<HMCLR>(args...);
+    case CXCLR: return to.template write<CXCLR>(args...);
+    default: return;
+  }
+  // clang-format on
+}
+
 // The registers of some kinds, one bit each.
 template <class... Kinds>
 CULE_HD constexpr u64 registers_of(Kinds... kinds) {

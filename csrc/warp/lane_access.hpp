@@ -89,11 +89,13 @@ struct LaneRenderer : PlainRenderer {
     tia.missing_latches = u16(l.missing);
   }
   template <class Machine>
-  CULE_HD CULE_INLINE void before_latch_read(Machine& m, u32 reg) {
+  CULE_HD CULE_INLINE u32 read_latches(Machine& m, u32 reg) {
+    m.render();
     const u32 latches = latches_of_register(reg);
     has_read = has_read || !has_cleared;
     if (m.console.memory.shared != nullptr) m.console.memory.shared->read_latches |= latches;
     if (CULE_UNLIKELY(m.s.tia.missing_latches & latches)) record_too(m, latches);
+    return m.s.tia.collisions;
   }
   template <class Machine>
   CULE_HD CULE_INLINE void before_spill(Machine& m) {

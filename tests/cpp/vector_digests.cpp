@@ -37,9 +37,9 @@ std::vector<u8> random_bytes(Random& random, size_t size) {
   return bytes;
 }
 
-// Entries that have an effect, and how many of two logs are the same.
+// Entries that have an effect, what they show, and how many of two logs are the same.
 void digest_logs(Random& random) {
-  Digest effective, equal;
+  Digest effective, shown, equal;
   for (u32 number = 0; number < 4000; ++number) {
     const u32 n = random.below(100);
     // Some logs have few registers, as those of a game do.
@@ -55,6 +55,9 @@ void digest_logs(Random& random) {
     const u32 size = copy_effective(copy.data(), log.data(), n);
     effective.add(&size, sizeof size);
     effective.add(copy.data(), size * sizeof(LogEntry));
+    for (LogEntry& e : log) e &= random.below(2) ? ~0u : ~0xFFu;
+    const u32 objects = objects_shown(log.data(), n);
+    shown.add(&objects, sizeof objects);
     const u32 shift = pack_log_entry(random.below(3), 0, 0);
     std::vector<LogEntry> later(log);
     for (LogEntry& e : later) e += shift;
@@ -65,6 +68,7 @@ void digest_logs(Random& random) {
     }
   }
   effective.print("copy_effective");
+  shown.print("objects_shown");
   equal.print("equal_entries");
 }
 

@@ -45,6 +45,8 @@ def run_program(name: str, folder: Path, *flags: str) -> str:
         pytest.param("line_painter", marks=pytest.mark.long),
         # logs rendered by teams of lanes, and by one
         pytest.param("line_collisions", marks=pytest.mark.long),
+        # latches known without rendering, and by rendering
+        pytest.param("pending_latches", marks=pytest.mark.long),
         # what writes read and change, and what scanlines depend on
         pytest.param("register_effects", marks=pytest.mark.long),
         # the area resize: plain, in whole numbers, and with vectors
@@ -59,5 +61,5 @@ def test_programs(name: str, tmp_path: Path) -> None:
 def test_machines_without_vectors(tmp_path: Path) -> None:
     run_program("line_painter", tmp_path, "-DCULE_PLAIN")
     digests = run_program("vector_digests", tmp_path)
-    assert len(digests.splitlines()) == 6
+    assert len(digests.splitlines()) == 7
     assert run_program("vector_digests", tmp_path, "-DCULE_PLAIN") == digests

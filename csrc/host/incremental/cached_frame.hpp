@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/incremental/line_dependencies.hpp"
-#include "host/incremental/row_set.hpp"
+#include "host/row_set.hpp"
 #include "tia/log.hpp"
 
 namespace cule {

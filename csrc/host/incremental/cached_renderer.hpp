@@ -8,31 +8,6 @@
 
 namespace cule {
 
-// How many of the first `most` entries are later by `shift` in a and otherwise equal.
-inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
-  u32 n = 0;
-#if defined(CULE_SSE2)
-  const __m128i shifts = _mm_set1_epi32(i32(shift));
-  for (; n + 4 <= most; n += 4) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + n));
-    const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + n));
-    const __m128i same = _mm_cmpeq_epi32(_mm_sub_epi32(x, y), shifts);
-    const u32 different = u32(_mm_movemask_ps(_mm_castsi128_ps(same))) ^ 0xF;
-    if (different) return n + lowest_bit(different);
-  }
-#endif
-#if defined(CULE_NEON)
-  const uint32x4_t shifts = vdupq_n_u32(shift);
-  for (; n + 4 <= most; n += 4) {
-    const uint32x4_t same = vceqq_u32(vsubq_u32(vld1q_u32(a + n), vld1q_u32(b + n)), shifts);
-    const u64 equal = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32(same)), 0);
-    if (~equal) return n + u32(CULE_COUNT_TRAILING_ZEROS_64(~equal)) / 16;
-  }
-#endif
-  while (n < most && a[n] - b[n] == shift) ++n;
-  return n;
-}
-
 // Renders a part of a frame's log scanline by scanline, with a cache.
 template <class R>
 class CachedLogRenderer {
@@ -49,22 +24,33 @@ class CachedLogRenderer {
     if (from == to) return;
     u32 i = run_.size;
     const u32 size = i + copy_effective(entries_ + i, log + from, to - from);
+    entries_[size] = kEndOfLog;
     run_.size = size;
-    u32 limit = run_.limit;
-    while (i < size) {
-      if (entries_[i] >= limit) {
-        i = begin_line(i);
-        limit = run_.limit;
-      }
-      const LogEntry e = entries_[i];
-      if (log_register(e) == CXCLR) note_clear();
-      r_.write(base_clock_ + clocks_from_cycles(log_cycle(e)), log_register(e), log_value(e), i);
-      ++i;
+    for (;;) {
+      i = write_line(i, run_.limit);
+      if (i == size) break;
+      i = begin_line(i);
     }
     r_.move_mark(base_clock_ + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
+  // Applies entry i, of the scanline that began last.
+  template <u32 reg>
+  CULE_INLINE void write(u32 clock, u32 v, u32 i) {
+    if constexpr (reg == CXCLR) note_clear();
+    r_.template write<reg>(clock, v, i);
+  }
+
  private:
+  // Applies the entries from i on that are before `limit`; returns the first that is not.
+  CULE_INLINE u32 write_line(u32 i, u32 limit) {
+    for (LogEntry e; (e = entries_[i]) < limit; ++i) {
+      const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(e));
+      write_by_register(log_register(e), *this, clock, log_value(e), i);
+    }
+    return i;
+  }
+
   // Entry i is the first access of a scanline. Returns the entry to continue with: i, or the first
   // after the reused scanlines.
   u32 begin_line(u32 i) {

@@ -21,7 +21,7 @@
 #include "host/incremental/cache_trial.hpp"
 #include "host/incremental/cache_tuning.hpp"
 #include "host/incremental/cached_frame.hpp"
-#include "host/incremental/log_filter.hpp"
+#include "tia/log_passes.hpp"
 
 namespace cule {
 

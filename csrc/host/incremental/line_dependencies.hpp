@@ -43,10 +43,13 @@ class LineDependencies {
   }
 
   // An access of the scanline.
-  void access(u32 clock, u32 reg, u32 v) {
+  void access(u32 clock, u32 reg, u32 v) { write_by_register(reg, *this, clock, v); }
+
+  template <u32 reg>
+  CULE_INLINE void write(u32 clock, u32 v) {
     using namespace tia_bytes;
-    const Register& r = register_row(reg);
-    const RegisterEffect& effect = effect_of(reg, v);
+    constexpr Register r = kRegisters.of[reg];
+    const RegisterEffect effect = effect_of(reg, v);
     TiaBytes used = effect.reads | effect.changes;
     switch (r.kind) {
       case RegisterKind::kBlank:

@@ -1,16 +1,17 @@
 // host/incremental/renderer.hpp: the host's Renderer (console/access.hpp).
 //
-// Does three things that PlainRenderer does not, without a visible difference: it draws an
+// Does four things that PlainRenderer does not, without a visible difference: it draws an
 // observation in the pass that records the latches (ObservingSink), records only the latches that
-// the program reads (LatchWatch), and renders no scanline that repeats an earlier frame's
-// (LineCache). Their memory outlasts the frame step, but is no part of the console's state: it is
+// the program reads (LatchWatch), answers most reads of them without rendering (PendingLatches),
+// and renders no scanline that repeats an earlier frame's (LineCache). Their memory outlasts the frame step, but is no part of the console's state: it is
 // not saved, and restoring a console leaves it as it is.
 #pragma once
 
 #include "console/machine.hpp"
 #include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
-#include "host/incremental/observing_sink.hpp"
+#include "host/incremental/pending_latches.hpp"
+#include "tia/observing_sink.hpp"
 
 namespace cule {
 
@@ -52,19 +53,27 @@ class IncrementalRenderer {
   }
 
   template <class Machine>
-  CULE_INLINE void before_latch_read(Machine& m, u32 reg) {
-    if (memory_ == nullptr) return;
+  CULE_INLINE u32 read_latches(Machine& m, u32 reg) {
     const u32 latches = latches_of_register(reg);
-    memory_->watch.note_read(latches);
-    if (CULE_LIKELY(!(latches & ~collisions_.wanted))) return;
-    m.s.tia.collisions = all_latches(m.console, *m.log);
-    record(m.console, collisions_.wanted | latches);
+    if (memory_ != nullptr) memory_->watch.note_read(latches);
+    if (CULE_UNLIKELY(latches & ~collisions_.wanted)) {
+      m.render();
+      m.s.tia.collisions = all_latches(m.console, *m.log);
+      record(m.console, collisions_.wanted | latches);
+    } else if (pending_.know(m.s.tia, m.log->entries, m.rendered, u32(m.next - m.log->entries),
+                             latches)) {
+      return pending_.set();
+    } else {
+      m.render();
+    }
+    return m.s.tia.collisions;
   }
 
   template <class Machine>
   void before_spill(Machine& m) {
     record_all_latches(m);
     stop_caching();
+    pending_.forget();
   }
 
   template <class Machine>
@@ -102,7 +111,7 @@ class IncrementalRenderer {
   CULE_NOINLINE void render_into(Machine& m, Sink& sink) {
     const Console& c = m.console;
     if (lines_ == nullptr) {
-      render_entries<false>(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
+      render_entries<true>(c, *m.log, m.rendered, m.s.tia, m.s.beam, shapes_, sink);
       return;
     }
     LogRenderer<Sink, TiaState, Beam> r{
@@ -144,6 +153,7 @@ class IncrementalRenderer {
   u64 begin_ = 0;               // in ticks; 0: the frame step is not timed
   Shapes shapes_;
   CollisionSink collisions_;
+  PendingLatches pending_;
   PaintSink<false> painter_;                        // of the observation
   LogEntry entries_[kLogCapacity + kSpareEntries];  // of the frame, with the line cache
 };

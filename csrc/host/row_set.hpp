@@ -1,4 +1,4 @@
-// host/incremental/row_set.hpp: a set of rows of the picture.
+// host/row_set.hpp: a set of rows of the picture.
 #pragma once
 
 #include "base/bits.hpp"
