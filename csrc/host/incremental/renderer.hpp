@@ -3,8 +3,9 @@
 // Does four things that PlainRenderer does not, without a visible difference: it draws an
 // observation in the pass that records the latches (ObservingSink), records only the latches that
 // the program reads (LatchWatch), answers most reads of them without rendering (PendingLatches),
-// and renders no scanline that repeats an earlier frame's (LineCache). Their memory outlasts the frame step, but is no part of the console's state: it is
-// not saved, and restoring a console leaves it as it is.
+// and renders no scanline that repeats an earlier frame's (LineCache). Their memory outlasts the
+// frame step, but is no part of the console's state: it is not saved, and restoring a console
+// leaves it as it is.
 #pragma once
 
 #include "console/machine.hpp"
