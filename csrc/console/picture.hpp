@@ -57,7 +57,7 @@ CULE_HD CULE_INLINE void render_entries(const Console& c, const TiaWriteLog& log
   } else {
     r.run(log.entries, from, log.size, log.base_clock);
   }
-  r.flush(log.size);
+  r.flush();
   tia = r.s;
   beam = r.beam;
 }

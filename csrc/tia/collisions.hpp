@@ -40,7 +40,6 @@ struct CollisionSink {
   u32 full_line_version = 0;    // shapes whose whole line has been recorded already
   bool has_seen_clear = false;  // CXCLR was rendered
 
-  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() {}
   CULE_HD void control_changed() {}
   CULE_HD void latches_cleared() {
@@ -71,6 +70,12 @@ struct CollisionSink {
     if (s.vblank || !(wanted & ~u32(s.collisions))) return false;
     shapes.refresh_active(s);
     return (shapes.possible_latches & wanted & ~u32(s.collisions)) != 0;
+  }
+
+  // The same where no latch were set.
+  CULE_HD CULE_INLINE bool could_set_any(const TiaState& s, Shapes& shapes) const {
+    shapes.refresh_active(s);
+    return !s.vblank && (shapes.possible_latches & wanted) != 0;
   }
 
   CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {

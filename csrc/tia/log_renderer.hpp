@@ -40,12 +40,11 @@ struct LogRenderer {
       const LogEntry last = last_of_line(line, base_clock);  // to be rendered now
       while (i < to && next <= last) {
         const LogEntry e = next;
-        const u32 index = i++;
-        if (i < to) next = log[i];
+        if (++i < to) next = log[i];
         if (CULE_LIKELY(is_passed(e, base_clock, reached))) continue;
         if constexpr (!Sink::kPaints) move_mark(reached);
         const u32 clock = base_clock + clocks_from_cycles(log_cycle(e));
-        write(clock, log_register(e), log_value(e), index);
+        write(clock, log_register(e), log_value(e));
       }
     }
     // An access without an effect moves the mark only; nothing depends on it before the next one
@@ -59,7 +58,7 @@ struct LogRenderer {
     if (from == to) return;
     for (u32 i = from; i < to; ++i) {
       const u32 clock = base_clock + clocks_from_cycles(log_cycle(log[i]));
-      write_by_register(log_register(log[i]), *this, clock, log_value(log[i]), i);
+      write_by_register(log_register(log[i]), *this, clock, log_value(log[i]));
     }
     move_mark(base_clock + clocks_from_cycles(log_cycle(log[to - 1])));
   }
@@ -73,7 +72,7 @@ struct LogRenderer {
   }
 
   // Draws everything before the mark.
-  CULE_HD CULE_INLINE void flush(u32 index) {
+  CULE_HD CULE_INLINE void flush() {
     if (beam.drawn >= beam.mark) return;
     if constexpr (!Sink::kPaints) {
       if (CULE_LIKELY(!s.stars && !sink.needs_pixels(s, shapes))) {
@@ -81,7 +80,7 @@ struct LogRenderer {
         return;
       }
     }
-    draw(index);
+    draw();
   }
 
   CULE_HD CULE_INLINE void move_mark(u32 target) {
@@ -90,26 +89,26 @@ struct LogRenderer {
   }
 
   // Once more, within a write.
-  CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock, u32 index) {
+  CULE_HD CULE_NOINLINE void draw_again_up_to(u32 clock) {
     assume_local();
     move_mark(clock);
-    flush(index);
+    flush();
   }
 
   // Applies one access. There is one place that draws, so that lanes which apply writes to
   // different registers draw together.
-  CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v, u32 index) {
+  CULE_HD CULE_INLINE void write(u32 clock, u32 reg, u32 v) {
     const Register& r = register_row(reg);
-    if constexpr (Sink::kExact) draw_up_to(clock + delay_clocks(r, clock), index);
+    if constexpr (Sink::kExact) draw_up_to(clock + delay_clocks(r, clock));
     const Change change =
         with_kind(r.kind, [&](auto kind) { return prepare<kind.kKind>(reg, v, clock); });
-    finish(change, clock, reg, v, index);
+    finish(change, clock, reg, v);
   }
 
   // The same with code of its own for the register.
   template <u32 reg>
-  CULE_INLINE void write(u32 clock, u32 v, u32 index) {
-    finish(prepare<kRegisters.of[reg].kind>(reg, v, clock), clock, reg, v, index);
+  CULE_INLINE void write(u32 clock, u32 v) {
+    finish(prepare<kRegisters.of[reg].kind>(reg, v, clock), clock, reg, v);
   }
 
  private:
@@ -188,8 +187,8 @@ struct LogRenderer {
     return is_still;
   }
 
-  CULE_HD CULE_INLINE TiaView<LogRenderer> view(u32 index = 0, u32 changed = 0) {
-    return {*this, s, shapes, index, changed};
+  CULE_HD CULE_INLINE TiaView<LogRenderer> view(u32 changed = 0) {
+    return {*this, s, shapes, changed};
   }
 
   struct Change {
@@ -216,29 +215,41 @@ struct LogRenderer {
       }
       if (*field == value) return {kShowsSame, 0, nullptr};
       if (kKind == K::kLock || is_start) return {kShowsAll | shows, 0, nullptr};
+      if constexpr (kKind == K::kColor && Sink::kPaints) {
+        if (!is_color_shown(s, n)) return {kHiddenColor, value, field};
+      }
       return {shows, value, field};
     } else if constexpr (kKind == K::kGraphics) {
       return {graphics_shows(n, v), 0, nullptr};
     } else if constexpr (kKind == K::kNone) {
       return {kShowsSame, 0, nullptr};
+    } else if constexpr (kKind == K::kCopies) {
+      const bool is_plain = n == 1 || (!s.stars && s.missile0_look == Missile0Look::kNormal);
+      return {s.nusiz[n] == v && !s.skip[n] && is_plain ? kShowsSame : kShowsAll, 0, nullptr};
+    } else if constexpr (kKind == K::kControl) {
+      return {s.ctrlpf == v && s.pf_mirror == (v & 1) ? kShowsSame : kShowsAll, 0, nullptr};
+    } else if constexpr (kKind == K::kPlaceMissile || kKind == K::kPlaceBall) {
+      return {s.stars || is_active_small(s, n) ? u32(kShowsAll) : 0, 0, nullptr};
+    } else if constexpr (kKind == K::kClearLatches) {
+      return {s.stars || sink.could_set_any(s, shapes) ? u32(kShowsAll) : 0, 0, nullptr};
     } else {
       return {kKind == K::kClearMotion ? 0 : u32(kShowsAll), 0, nullptr};
     }
   }
 
-  CULE_HD CULE_INLINE void finish(const Change& change, u32 clock, u32 reg, u32 v, u32 index) {
+  CULE_HD CULE_INLINE void finish(const Change& change, u32 clock, u32 reg, u32 v) {
     if (change.shows == kShowsSame) return;
     if (must_draw(change.shows)) {
       move_mark(clock);
-      if (!is_unseen()) flush(index);
+      if (!is_unseen()) flush();
     }
     if (change.field == nullptr) {
-      TiaView<LogRenderer> rules = view(index, change.shows & kAllObjects);
+      TiaView<LogRenderer> rules = view(change.shows & kAllObjects);
       apply(rules, reg, v, clock);
       return;
     }
     *change.field = u8(change.value);
-    if (change.shows & kShowsColor) sink.colors_changed();
+    if (change.shows & (kShowsColor | kHiddenColor)) sink.colors_changed();
     if (change.shows & kAllObjects) shapes.change(change.shows & kAllObjects);
   }
 
@@ -256,7 +267,7 @@ struct LogRenderer {
   // Whether what is before a write that shows this must be drawn, or passed over.
   CULE_HD CULE_INLINE bool must_draw(u32 shows) {
     if constexpr (Sink::kPaints) {
-      return shows != 0;
+      return (shows & ~u32(kHiddenColor)) != 0;
     } else {
       return shows >= kShowsBlank || concerns(shows & kAllObjects);
     }
@@ -270,9 +281,9 @@ struct LogRenderer {
            beam.mark <= beam.line_begin + kHblankClocks;
   }
 
-  CULE_HD CULE_INLINE void draw_up_to(u32 clock, u32 index) {
+  CULE_HD CULE_INLINE void draw_up_to(u32 clock) {
     move_mark(clock);
-    flush(index);
+    flush();
   }
 
   // End of a window line: happens when drawing crosses into the next one (NOTES.md 4.1).
@@ -310,16 +321,13 @@ struct LogRenderer {
     if (into_line >= kClocksPerLine) beam.line_begin += into_line - into_line % kClocksPerLine;
   }
 
-  CULE_HD CULE_DEVICE_NOINLINE void draw(u32 index) {
+  CULE_HD CULE_DEVICE_NOINLINE void draw() {
     assume_local();
     const u32 start = beam.drawn;
     while (beam.drawn < beam.mark) {
       const u32 begin = beam.line_begin;
       const u32 line = begin / kClocksPerLine;
-      if (beam.drawn == begin) {
-        sink.line_start(s, beam, line, index);
-        if (begin != beam.first) end_line();
-      }
+      if (beam.drawn == begin && begin != beam.first) end_line();
       const u32 line_end = begin + kClocksPerLine;
       const u32 visible = begin + kHblankClocks;
       const u32 end = beam.mark < line_end ? beam.mark : line_end;

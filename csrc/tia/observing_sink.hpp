@@ -13,13 +13,15 @@ struct ObservingSink {
   CollisionSink& collisions;
   PaintSink<false>& painter;
 
-  void line_start(const TiaState&, const Beam&, u32, u32) {}
   void colors_changed() { painter.colors_changed(); }
   void control_changed() { painter.control_changed(); }
   void latches_cleared() { collisions.latches_cleared(); }
   void state_changed() {
     collisions.state_changed();
     painter.state_changed();
+  }
+  bool could_set_any(const TiaState& s, Shapes& shapes) const {
+    return collisions.could_set_any(s, shapes);
   }
   void blank_left(u32 line, u32 x0, u32 x1) { painter.blank_left(line, x0, x1); }
   CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {

@@ -30,13 +30,13 @@ struct PaintSink {
 
   CULE_HD explicit PaintSink(const Canvas& c) : canvas(c) {}
 
-  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() {
     are_colors_stale = true;
     repeat_line = ~0u;
   }
   CULE_HD void control_changed() { repeat_line = ~0u; }  // score or priority bit
   CULE_HD void latches_cleared() {}
+  CULE_HD static bool could_set_any(const TiaState&, const Shapes&) { return false; }
   void state_changed() { colors_changed(); }
 
   CULE_HD void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {

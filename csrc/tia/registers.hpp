@@ -96,7 +96,8 @@ enum Shows : u32 {
   kShowsColor = 1u << kObjects,
   kShowsBlank = 2u << kObjects,
   kShowsAll = 4u << kObjects,
-  kShowsSame = 8u << kObjects,  // the write changes nothing
+  kShowsSame = 8u << kObjects,     // the write changes nothing
+  kHiddenColor = 16u << kObjects,  // the colour of objects that show nothing
 };
 
 struct alignas(8) Register {

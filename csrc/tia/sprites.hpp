@@ -167,10 +167,10 @@ struct SpriteSink {
     for (SpriteTints& tints : m.tints) tints.size = 0;
   }
 
-  CULE_HD void line_start(const TiaState&, const Beam&, u32, u32) {}
   CULE_HD void colors_changed() {}
   CULE_HD void control_changed() { is_control_stale_ = true; }
   CULE_HD void latches_cleared() {}
+  CULE_HD static bool could_set_any(const TiaState&, const Shapes&) { return false; }
   void state_changed() { is_control_stale_ = true; }
 
   // Whether what was shown until now of the objects that change, or of what is around them,

@@ -85,10 +85,23 @@ CULE_HD CULE_INLINE u32 active_players(const TiaState& s) {
 CULE_HD CULE_INLINE u32 active_playfield(const TiaState& s) {
   return u32(((s.pf[0] & 0xF0) | s.pf[1] | s.pf[2]) != 0) << kPlayfield;
 }
+// A missile or the ball.
+CULE_HD CULE_INLINE bool is_active_small(const TiaState& s, u32 object) {
+  if (object == kBall) return shown_ball(s) != 0;
+  return s.enam[object - kMissile0] && !s.resmp[object - kMissile0];
+}
 CULE_HD CULE_INLINE u32 active_objects(const TiaState& s) {
-  return active_players(s) | u32(s.enam[0] && !s.resmp[0]) << kMissile0 |
-         u32(s.enam[1] && !s.resmp[1]) << kMissile1 | u32(shown_ball(s) != 0) << kBall |
+  return active_players(s) | u32(is_active_small(s, kMissile0)) << kMissile0 |
+         u32(is_active_small(s, kMissile1)) << kMissile1 | u32(is_active_small(s, kBall)) << kBall |
          active_playfield(s);
+}
+
+// Whether any pixel may have colour n of TiaState.
+CULE_HD CULE_INLINE bool is_color_shown(const TiaState& s, u32 n) {
+  if (n == 3) return true;
+  if (n == 2) return (active_playfield(s) | shown_ball(s)) != 0;
+  const bool has_playfield = (s.ctrlpf & 2) && active_playfield(s);
+  return (shown_graphics(s, n) | s.enam[n]) != 0 || has_playfield;
 }
 
 CULE_HD CULE_INLINE u32 wrap_position(i32 x) {

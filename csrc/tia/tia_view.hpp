@@ -12,7 +12,6 @@ struct TiaView {
   Renderer& r;
   TiaState& s;
   Shapes& shapes;
-  const u32 index;    // of the write in its log
   const u32 changed;  // objects that look different after it, if it is to GRPn or RESMPn
 
   CULE_HD CULE_INLINE u32 mode(u32 n) const { return s.nusiz[n] & 7; }
@@ -61,7 +60,7 @@ struct TiaView {
   CULE_HD CULE_INLINE void copy_graphics(u32 n) { s.old_grp[n] = s.grp[n]; }
   CULE_HD CULE_INLINE void copy_ball() { s.old_enabl = s.enabl; }
 
-  CULE_HD CULE_INLINE void draw_until(u32 clock) { r.draw_again_up_to(clock, index); }
+  CULE_HD CULE_INLINE void draw_until(u32 clock) { r.draw_again_up_to(clock); }
 
   // Whether HMOVE moves nothing, which is common right after a WSYNC.
   CULE_HD CULE_INLINE bool is_still(u32 cycle) const {

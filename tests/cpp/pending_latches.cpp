@@ -50,12 +50,12 @@ int main() {
     // Some of the log is rendered first, and the program reads while the rest is pending.
     const u32 rendered = random.below(size + 1);
     renderer.run(log.data(), 0, rendered, 0);
-    renderer.flush(rendered);
+    renderer.flush();
     u32 read = rendered + random.below(size - rendered + 1);
     bool is_known = pending.know(s, log.data(), rendered, read, latches);
     if (random.below(2)) is_known = pending.know(s, log.data(), rendered, read = size, latches);
     renderer.run(log.data(), rendered, read, 0);
-    renderer.flush(read);
+    renderer.flush();
     ++(is_known ? num_known : num_unknown);
     if (is_known && (pending.set() ^ s.collisions) & latches) {
       std::printf("log %u: latches %04x are %04x, not %04x\n", number, latches,

@@ -49,7 +49,7 @@ Rendered render(const TiaState& start, const std::vector<LogEntry>& log, u32 beg
       beam, out.tia, shapes, sink, {0, height * (kFirstLine + 2) * kClocksPerLine}, true};
   renderer.run(log.data(), 0, u32(log.size()), 0);
   renderer.move_mark(end);
-  renderer.flush(u32(log.size()));
+  renderer.flush();
   return out;
 }
 

@@ -34,11 +34,11 @@ class CachedLogRenderer {
     r_.move_mark(base_clock_ + clocks_from_cycles(log_cycle(log[to - 1])));
   }
 
-  // Applies entry i, of the scanline that began last.
+  // Applies an entry of the scanline that began last.
   template <u32 reg>
-  CULE_INLINE void write(u32 clock, u32 v, u32 i) {
+  CULE_INLINE void write(u32 clock, u32 v) {
     if constexpr (reg == CXCLR) note_clear();
-    r_.template write<reg>(clock, v, i);
+    r_.template write<reg>(clock, v);
   }
 
  private:
@@ -46,7 +46,7 @@ class CachedLogRenderer {
   CULE_INLINE u32 write_line(u32 i, u32 limit) {
     for (LogEntry e; (e = entries_[i]) < limit; ++i) {
       const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(e));
-      write_by_register(log_register(e), *this, clock, log_value(e), i);
+      write_by_register(log_register(e), *this, clock, log_value(e));
     }
     return i;
   }
@@ -57,7 +57,7 @@ class CachedLogRenderer {
     const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(entries_[i]));
     u32 line = clock / kClocksPerLine;
     r_.move_mark(clock);
-    r_.flush(i);
+    r_.flush();
     if (line >= kCachedLines) {
       run_.line = kCachedLines;
       run_.limit = ~0u;

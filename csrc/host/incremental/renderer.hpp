@@ -119,7 +119,7 @@ class IncrementalRenderer {
         m.s.beam, m.s.tia, shapes_, sink, picture_window(c), c.properties.hmove_blanks != 0};
     CachedLogRenderer(r, *lines_, entries_, m.log->base_clock)
         .run(m.log->entries, m.rendered, m.log->size);
-    r.flush(m.log->size);
+    r.flush();
     m.s.tia = r.s;
     m.s.beam = r.beam;
   }
