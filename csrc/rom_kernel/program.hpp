@@ -102,7 +102,7 @@ struct BlockBus {
   CULE_HD CULE_INLINE u32 operand_high(u32) { return word >> 16 & 0xFF; }
   CULE_HD CULE_INLINE u32 operand_word(u32) { return word >> 8 & 0xFFFF; }
 
-  CULE_HD CULE_INLINE bool has_much_to_render() const {
+  CULE_HD CULE_INLINE bool has_much_to_render() {
     return m.renderer.has_much_to_render(m, u32(next - m.log->entries));
   }
 

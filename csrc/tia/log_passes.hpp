@@ -1,4 +1,4 @@
-// tia/log_passes.hpp: passes over the entries of a log, on the host.
+// tia/log_passes.hpp: passes over the entries of a log.
 //
 // copy_effective_plain() and objects_shown_plain() are the rules; where the host has AVX2,
 // copy_effective() and objects_shown() do eight entries at a time, with NEON four, as
@@ -55,29 +55,26 @@ inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 mo
   return n;
 }
 
-constexpr u32 kClears = 1u << 31;
-
-// Objects that some accesses may make visible, one bit each; kClears: one is to CXCLR.
-inline u32 objects_shown_plain(const LogEntry* from, u32 n) {
-  u32 found = 0;
-  for (u32 i = 0; i < n; ++i) {
-    const Register& r = register_row(log_register(from[i]));
-    if (r.kind == RegisterKind::kClearLatches) found |= kClears;
-    if (!(log_value(from[i]) & r.kept)) continue;
-    if (r.kind == RegisterKind::kPlayfield) found |= 1u << kPlayfield;
-    if (r.kind == RegisterKind::kGraphics) found |= 1u << (kPlayer0 + r.n);
-    if (r.kind == RegisterKind::kEnable) found |= 1u << r.n;
-  }
-  return found;
-}
-
-// The same from the registers that are written, one bit each from PF0 on: kWithValue, with a value
-// but 0; kWithEnable, with one that has bit 1.
+// Registers written, one bit each from PF0 on: those of kWithValue with any value but 0, those of
+// kWithEnable with one that has bit 1, CXCLR with any.
+constexpr u32 kClears = 1u << (CXCLR - PF0);
 constexpr u32 kWithValue = 7 | 3u << (GRP0 - PF0);
 constexpr u32 kWithEnable = 7u << (ENAM0 - PF0);
-inline u32 objects_of_registers(u32 written) {
+CULE_HD CULE_INLINE u32 objects_of_registers(u32 written) {
   const u32 players = written >> (GRP0 - PF0) & 3, small = written >> (ENAM0 - PF0) & 7;
   return players | small << kMissile0 | u32((written & 7) != 0) << kPlayfield | (written & kClears);
+}
+
+// Objects that some accesses may make visible, one bit each; kClears: one is to CXCLR.
+CULE_HD inline u32 objects_shown_plain(const LogEntry* from, u32 n) {
+  u32 written = 0;
+  for (u32 i = 0; i < n; ++i) {
+    const LogEntry e = from[i];
+    const u32 place = log_register(e) - PF0;
+    const u32 counts = kClears | (log_value(e) ? kWithValue : 0) | (e & 2 ? kWithEnable : 0);
+    written |= place < 32 ? 1u << place & counts : 0;
+  }
+  return objects_of_registers(written);
 }
 static_assert(CXCLR == PF0 + 31 && PF2 == PF0 + 2 && GRP1 == GRP0 + 1 && ENABL == ENAM0 + 2);
 
@@ -242,7 +239,9 @@ inline u32 objects_shown(const LogEntry* from, u32 n) {
 inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
   return copy_effective_plain(to, from, n);
 }
-inline u32 objects_shown(const LogEntry* from, u32 n) { return objects_shown_plain(from, n); }
+CULE_HD CULE_INLINE u32 objects_shown(const LogEntry* from, u32 n) {
+  return objects_shown_plain(from, n);
+}
 
 #endif
 

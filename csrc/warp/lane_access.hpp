@@ -16,6 +16,7 @@
 
 #include "console/latches.hpp"
 #include "console/machine.hpp"
+#include "console/pending_latches.hpp"
 
 namespace cule {
 
@@ -61,6 +62,7 @@ struct LaneRenderer : PlainRenderer {
   bool has_cleared = false;  // CXCLR is in what has been rendered of the log
   bool has_read = false;     // a latch, before
   bool may_wait = false;     // the end of the frame records nothing
+  PendingLatches pending;
 
   template <class Engine>
   CULE_HD LaneRenderer(const Console& c, const Engine& engine) : PlainRenderer(c, engine) {
@@ -90,10 +92,14 @@ struct LaneRenderer : PlainRenderer {
   }
   template <class Machine>
   CULE_HD CULE_INLINE u32 read_latches(Machine& m, u32 reg) {
-    m.render();
     const u32 latches = latches_of_register(reg);
-    has_read = has_read || !has_cleared;
     if (m.console.memory.shared != nullptr) m.console.memory.shared->read_latches |= latches;
+    if (knows(m, u32(m.next - m.log->entries), latches)) {
+      has_read = has_read || !(has_cleared || pending.has_cleared());
+      return pending.set();
+    }
+    m.render();
+    has_read = has_read || !has_cleared;
     if (CULE_UNLIKELY(m.s.tia.missing_latches & latches)) record_too(m, latches);
     return m.s.tia.collisions;
   }
@@ -101,6 +107,7 @@ struct LaneRenderer : PlainRenderer {
   CULE_HD CULE_INLINE void before_spill(Machine& m) {
     take_pixels(m.console);
     record_too(m, kAllLatches);
+    pending.forget();
     has_cleared = false;
   }
   template <class Machine>
@@ -113,6 +120,13 @@ struct LaneRenderer : PlainRenderer {
   }
 
  protected:
+  // Whether some latches are known after so many entries, without rendering.
+  template <class Machine>
+  CULE_HD CULE_INLINE bool knows(const Machine& m, u32 size, u32 latches) {
+    return !(latches & (m.s.tia.missing_latches | ~collisions.wanted)) &&
+           pending.know(m.s.tia, m.log->entries, m.rendered, size, latches);
+  }
+
   CULE_HD CULE_INLINE u32 recorded_latches(bool is_end) const {
     return is_end && may_wait ? 0 : collisions.wanted;
   }
@@ -161,9 +175,9 @@ struct TeamRenderer : LaneRenderer {
   }
   // Whether to ask for it before a latch is read; `size`: of the log.
   template <class Machine>
-  CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) const {
-    return (m.s.tia.missing_latches & collisions.wanted) != 0 ||
-           size - m.rendered >= team.least_entries;
+  CULE_HD CULE_INLINE bool has_much_to_render(const Machine& m, u32 size) {
+    if (m.s.tia.missing_latches & collisions.wanted) return true;
+    return size - m.rendered >= team.least_entries && !knows(m, size, collisions.wanted);
   }
   CULE_HD CULE_INLINE void let_ask(bool all_come) { may_ask = all_come || team.is_lone; }
 };

@@ -1,6 +1,6 @@
-// Latches that are known without rendering (host/incremental/pending_latches.hpp) against those of
+// Latches that are known without rendering (console/pending_latches.hpp) against those of
 // LogRenderer, on random states and logs. Prints the first difference; exit status 1.
-#include "host/incremental/pending_latches.hpp"
+#include "console/pending_latches.hpp"
 
 #include <cstdio>
 #include <vector>

@@ -9,9 +9,9 @@
 #pragma once
 
 #include "console/machine.hpp"
+#include "console/pending_latches.hpp"
 #include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
-#include "host/incremental/pending_latches.hpp"
 #include "tia/observing_sink.hpp"
 
 namespace cule {
