@@ -40,6 +40,7 @@ STAGES = (
     ("interpreted, entering and leaving code", r"jit::run_fast|run_host_step|run_ram_code"),
     ("devices", r"Machine<.*>::(read|write)_|jit::(read|write)_device"),
     ("log filter", r"copy_effective"),
+    ("latches known without rendering", r"objects_shown|PendingLatches"),
     ("not drawn: reuse walk", r"CollisionSink.*::reuse_lines"),
     ("not drawn: writes, scanlines, latches", r"CollisionSink"),
     ("drawn: reuse walk", r"ObservingSink.*::reuse_lines"),

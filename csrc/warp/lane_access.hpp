@@ -94,7 +94,9 @@ struct LaneRenderer : PlainRenderer {
   CULE_HD CULE_INLINE u32 read_latches(Machine& m, u32 reg) {
     const u32 latches = latches_of_register(reg);
     if (m.console.memory.shared != nullptr) m.console.memory.shared->read_latches |= latches;
-    if (knows(m, u32(m.next - m.log->entries), latches)) {
+    // Where one of the lanes that read together has to render, all of them do.
+    const bool is_known = knows(m, u32(m.next - m.log->entries), latches);
+    if (CULE_LEAST_HERE(u32(is_known)) != 0) {
       has_read = has_read || !(has_cleared || pending.has_cleared());
       return pending.set();
     }
