@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "host/incremental/line_dependencies.hpp"
+#include "host/incremental/observing_sink.hpp"
 #include "random_state.hpp"
 #include "tia/log_renderer.hpp"
-#include "tia/observing_sink.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "console/pending_latches.hpp"
 #include "host/incremental/cached_renderer.hpp"
 #include "host/incremental/latch_watch.hpp"
-#include "tia/observing_sink.hpp"
+#include "host/incremental/observing_sink.hpp"
 
 namespace cule {
 

@@ -1,4 +1,4 @@
-// tia/observing_sink.hpp: records collisions and draws in one pass over the log.
+// host/incremental/observing_sink.hpp: records collisions and draws in one pass over the log.
 #pragma once
 
 #include "tia/collisions.hpp"
