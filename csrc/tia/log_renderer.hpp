@@ -237,6 +237,7 @@ struct LogRenderer {
     }
   }
 
+  // Draws what is before a write where it shows, and applies it.
   CULE_HD CULE_INLINE void finish(const Change& change, u32 clock, u32 reg, u32 v) {
     if (change.shows == kShowsSame) return;
     if (must_draw(change.shows)) {
@@ -269,11 +270,9 @@ struct LogRenderer {
     if constexpr (Sink::kPaints) {
       return (shows & ~u32(kHiddenColor)) != 0;
     } else {
-      return shows >= kShowsBlank || concerns(shows & kAllObjects);
+      return shows >= kShowsBlank || sink.concerns(s, shapes, shows & kAllObjects);
     }
   }
-
-  CULE_HD CULE_INLINE bool concerns(u32 objects) { return sink.concerns(s, shapes, objects); }
 
   // Whether nothing between what is drawn and the mark can be seen, nor ends a line.
   CULE_HD CULE_INLINE bool is_unseen() const {
