@@ -20,6 +20,44 @@ CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
   bus.clock += (Clock(iterations) * cycles << kClockShift) + 2 * iterations;
 }
 
+// A loop that polls the timer: LDA, LDX or LDY INTIM, then BNE, BPL or BMI; or INSTAT, BIT too,
+// then BPL. It goes on while the timer shows `lowest` to `highest`.
+struct TimerPoll {
+  bool is_one;
+  u32 lowest = 0;
+  u32 highest = 0xFF;
+};
+
+// `loop`: the four bytes at its start; `branch`: the branch's opcode.
+CULE_HD CULE_INLINE constexpr TimerPoll timer_poll(u32 loop, u32 branch) {
+  const u32 opcode = loop & 0xFF;
+  const bool is_load = opcode >= 0xAC && opcode <= 0xAE;
+  if ((loop & 0xFFFF00) == 0x028400 && is_load) {
+    if (branch == 0xD0) return {true, 1, 0xFF};
+    if (branch == 0x10) return {true, 0, 0x7F};
+    if (branch == 0x30) return {true, 0x80, 0xFF};
+  }
+  const bool is_status = (loop & 0xFFFF00) == 0x028500 && (is_load || opcode == 0x2C);
+  return {is_status && branch == 0x10};
+}
+
+// How many iterations, which begin at `cycle` and take `period` cycles each, do nothing but go on.
+CULE_HD CULE_INLINE u32 skipped_polls(const Timer& t, const TimerPoll& poll, u32 cycle,
+                                      u32 period) {
+  const u32 elapsed = timer_elapsed(t, cycle + 4);
+  const u32 value = t.start - 1u - (elapsed >> t.shift);
+  if (value < poll.lowest || value > poll.highest) return 0;  // expired, or falls through at once
+  const u32 end = (t.start - poll.lowest) << t.shift;
+  const u32 iterations = (end - elapsed + period - 1) / period;
+  return iterations < kMaxSkippedInstructions / 2 ? iterations : 0;
+}
+
+// Cycles of an iteration of a loop at pc that is so many bytes long: of the instruction before the
+// branch, and of the branch.
+CULE_HD CULE_INLINE constexpr u32 loop_period(u32 pc, u32 bytes, u32 cycles) {
+  return cycles + (((pc ^ (pc + bytes)) & 0xFF00) ? 4 : 3);
+}
+
 // `loop`: the four bytes at the branch target (execution.pc); `branch`: the branch's opcode. Called
 // with the branch fully executed.
 template <class Execution, class Bus>
@@ -33,36 +71,14 @@ CULE_HD CULE_INLINE void skip_idle_loop(Execution& e, Bus& bus, u32 loop, u32 br
     const u32 last = branch == 0xD0 ? 1 : 0;          // not taken from here
     const u32 iterations = (counter - last) & 0xFF;   // BNE: 0 wraps to 255 first
     if (branch == 0x10 && iterations > 0x80) return;  // BPL: falls through at once
-    const u32 branch_cycles = ((e.pc ^ (e.pc + 3)) & 0xFF00) ? 4 : 3;
-    skip_iterations(bus, iterations, 2 + branch_cycles);
+    skip_iterations(bus, iterations, loop_period(e.pc, 3, 2));
     e.x = opcode == 0xCA ? last : e.x;
     e.y = opcode == 0xCA ? e.y : last;
   } else if (offset == 0xFB) {
-    // LDA, LDX or LDY INTIM, then BNE, BPL or BMI; or INSTAT, BIT too, then BPL. Taken while the
-    // timer shows `lowest` to `highest`.
-    const bool is_load = opcode >= 0xAC && opcode <= 0xAE;
-    u32 lowest = 0;
-    u32 highest = 0xFF;
-    if ((loop & 0xFFFF00) == 0x028400) {
-      if (!is_load || (branch != 0xD0 && branch != 0x10 && branch != 0x30)) return;
-      if (branch == 0xD0) lowest = 1;
-      if (branch == 0x10) highest = 0x7F;
-      if (branch == 0x30) lowest = 0x80;
-    } else if ((loop & 0xFFFF00) == 0x028500) {
-      if ((!is_load && opcode != 0x2C) || branch != 0x10) return;
-    } else {
-      return;
-    }
-    const Timer& t = bus.m.s.timer;
-    const u32 branch_cycles = ((e.pc ^ (e.pc + 5)) & 0xFF00) ? 4 : 3;
-    const u32 period = 4 + branch_cycles;
-    const u32 elapsed = timer_elapsed(t, cycles_of(bus.clock) + 4);
-    const u32 value = t.start - 1u - (elapsed >> t.shift);
-    if (value < lowest || value > highest) return;  // expired, or falls through at once
-    const u32 end = (t.start - lowest) << t.shift;
-    const u32 iterations = (end - elapsed + period - 1) / period;
-    if (iterations >= kMaxSkippedInstructions / 2) return;
-    skip_iterations(bus, iterations, period);
+    const TimerPoll poll = timer_poll(loop, branch);
+    if (!poll.is_one) return;
+    const u32 period = loop_period(e.pc, 5, 4);
+    skip_iterations(bus, skipped_polls(bus.m.s.timer, poll, cycles_of(bus.clock), period), period);
   }
 }
 

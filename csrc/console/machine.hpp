@@ -57,7 +57,8 @@ struct Machine {
   }
   // Where the log is known to have room.
   CULE_HD CULE_INLINE void append(Clock clock, u32 reg, u32 value) {
-    *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, value);
+    const u32 kept = value & register_row(reg).kept;
+    *next++ = pack_log_entry(cycles_of(clock) - step_cycle, reg, kept);
   }
 
   // Brings TIA state and latches up to the last access.

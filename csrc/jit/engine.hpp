@@ -32,6 +32,13 @@ u32 write_device(Context* c, u32 access) {
   return 0;
 }
 
+template <class Access>
+u32 count_polls(Context* c, u32 poll) {
+  const auto& m = *static_cast<const Machine<Access>*>(c->machine);
+  return skipped_polls(m.s.timer, {true, poll & 0xFF, poll >> 8 & 0xFF}, c->time >> kTimeShift,
+                       poll >> 16);
+}
+
 // Where the piece of the image that is shown at pc begins, in bytes.
 template <class Fetch>
 CULE_INLINE u32 piece_at(const CartState& cart, u32 pc) {
@@ -73,6 +80,7 @@ CULE_INLINE bool run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
   memcpy(c.charge_ends, m.charge_ends, sizeof c.charge_ends);
   c.read = read_device<Access>;
   c.write = write_device<Access>;
+  c.count_polls = count_polls<Access>;
   c.machine = &m;
   c.table = table;
   translation.run(c, code);

@@ -109,11 +109,20 @@ void Translator::load_carry(Condition c) {
   is_borrow_ = c == kIfNotBelow;
 }
 
-// INC, DEC and shifts, of a register or of RAM.
+// INC, DEC and shifts, of a register, of RAM, or where the TIA shows nothing but the byte on the
+// bus and has no register to write: alien takes its time so 64 times a frame.
 bool Translator::modify(u32 pc, const Opcode& op) {
   const Function f = op.function;
   if (op.target != Target::kToMemory) {
     shift(f, register_of(op.source));
+    return true;
+  }
+  const u32 low = byte(pc, 1);
+  if (op.mode == Mode::kZeroPage && !(low & 0x80) && (low & 0x3F) > CXCLR && (low & 0xF) >= 0xE) {
+    mark_beam(now_);
+    as_.set(kNz, low & 0x3F);
+    shift(f, kNz);
+    write_tia(low & 0x3F, kNz);
     return true;
   }
   const Operand place = find_in_ram(pc, op);
@@ -183,7 +192,10 @@ Translator::Outcome Translator::store(u32 pc, const Opcode& op) {
 }
 
 void Translator::write_tia(u32 reg, Reg value) {
-  as_.lea(kTemp0, {kTime, i32(now_.cycles << kTimeShift | reg << 8), value});
+  const u32 kept = register_row(reg).kept;
+  const i32 entry = i32(now_.cycles << kTimeShift | reg << 8);
+  as_.lea(kTemp0, kept == 0 ? Mem{kTime, entry} : Mem{kTime, entry, value});
+  if (kept != 0 && kept != 0xFF) as_.alu(kAndd, kTemp0, ~0xFFu | kept);
   as_.store(log_at(now_), kTemp0);
   now_.entries += 1;
 }
@@ -206,14 +218,18 @@ void Translator::write_at_temp(Reg value) {
   });
 }
 
-// To the TIA at an address in a register, which is lost. The entries of `now` stay pending.
+// To the TIA at an address in a register. That and both temporary registers are lost. The entries
+// of `now` stay pending.
 void Translator::write_tia_at(Reg address, Reg value, size_t before, const Pending& now) {
   as_.alu(kAndd, address, 0x3F);
   as_.alu(kCmp, address, WSYNC);
   leave_if(kIfNotAbove, before);
+  const Reg kept = address == kTemp0 ? kTemp1 : kTemp0;
+  if (value != kept) as_.move(kept, value);
+  as_.alu(kAndd, kept, {kTable, i32(offsetof(CodeTable, kept)), address, 2});
   as_.shift(kShl, address, 8);
   as_.lea(address, {kTime, i32(now.cycles << kTimeShift), address});
-  as_.alu(kOrr, address, value);
+  as_.alu(kOrr, address, kept);
   as_.store(log_at(now), address);
   as_.alu64(kAdd, kLog, sizeof(LogEntry));
 }

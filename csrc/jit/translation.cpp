@@ -80,6 +80,7 @@ bool Translation::make_entry() {
   };
   read_ = make_access(offsetof(Context, read));
   write_ = make_access(offsetof(Context, write));
+  count_polls_ = make_access(offsetof(Context, count_polls));
   return memory_->add(as.bytes().data(), as.bytes().size());
 }
 
@@ -92,6 +93,7 @@ void Translation::translate(u32 piece_bytes, u32 pc) {
     table = owned_.back().get();
     for (auto& code : table->code) code.store(unknown_, std::memory_order_relaxed);
     for (u32 n = 0; n < 2 * 256; ++n) table->crossing[n] = (n >> 8) << kTimeShift;
+    for (u32 reg = 0; reg < kNumRegisters; ++reg) table->kept[reg] = register_row(reg).kept;
     tables_[at].store(table, std::memory_order_release);
   }
   if (table->code[pc & 0xFFF].load(std::memory_order_relaxed) != unknown_) return;
@@ -102,7 +104,7 @@ void Translation::translate(u32 piece_bytes, u32 pc) {
     return place == pc ? unknown_ : table->code[place & 0xFFF].load(std::memory_order_relaxed);
   };
   Translator translator(cart_, piece_bytes, pc & ~(piece_size_ - 1), memory_->next(),
-                        {unknown_, interpret_, read_, write_}, code_at);
+                        {unknown_, interpret_, read_, write_, count_polls_}, code_at);
   translator.translate(pc);
   const std::vector<u8>& code = translator.code();
   if (!code.empty() && !(translator.is_valid() && memory_->add(code.data(), code.size()))) {

@@ -14,6 +14,7 @@
 #include "console/state.hpp"
 #include "jit/code_memory.hpp"
 #include "tia/log.hpp"
+#include "tia/registers.hpp"
 
 namespace cule::jit {
 
@@ -40,6 +41,9 @@ struct Context {
   // word: the address, and open_bus or value from bit kValueShift on.
   u32 (*read)(Context*, u32 access);
   u32 (*write)(Context*, u32 access);
+  // Iterations of a loop at `time` that polls the timer which can be skipped. In one word: the
+  // lowest and the highest value with which it goes on, and its cycles.
+  u32 (*count_polls)(Context*, u32 poll);
   void* machine;
   void* table;  // of the running code
 };
@@ -64,6 +68,7 @@ struct CodeTable {
   std::atomic<u64> code[kBankBytes];
   // The time that an access takes longer whose address is the sum of a low byte and an index.
   u32 crossing[2 * 256];
+  u32 kept[kNumRegisters];  // of a value written to a register of the TIA, the bits it keeps
 };
 
 constexpr size_t kCodeBytes = 16u << 20;  // addresses; memory is taken as code is made
@@ -117,11 +122,12 @@ class Translation {
   std::unique_ptr<CodeMemory> memory_;
   std::atomic<CodeTable*> tables_[kPieces * kWindows] = {};
   std::vector<std::unique_ptr<CodeTable>> owned_;
-  u64 enter_ = 0;      // enters code
-  u64 read_ = 0;       // reads a device, for translated code;
-  u64 write_ = 0;      // or writes to it
-  u64 unknown_ = 0;    // leaves code where nothing has been translated yet;
-  u64 interpret_ = 0;  // or where nothing can be
+  u64 enter_ = 0;        // enters code
+  u64 read_ = 0;         // reads a device, for translated code;
+  u64 write_ = 0;        // or writes to it,
+  u64 count_polls_ = 0;  // or calls Context::count_polls
+  u64 unknown_ = 0;      // leaves code where nothing has been translated yet;
+  u64 interpret_ = 0;    // or where nothing can be
   bool is_full_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "console/idle.hpp"
 #include "cpu/opcodes.hpp"
 
 namespace cule::jit {
@@ -10,10 +11,7 @@ namespace cule::jit {
 namespace {
 
 constexpr u32 kLongestInstruction = 8 + 2 + 75;  // cycles: with crossing, branch or WSYNC
-constexpr u32 kIntim = 0x0284;
-constexpr u32 kInstat = 0x0285;
-constexpr u32 kBpl = 0x10;
-constexpr u32 kBackToPoll = 0xFB;  // branch offset
+constexpr u32 kBackToPoll = 0xFB;                // branch offset
 
 }  // namespace
 
@@ -120,32 +118,31 @@ void Translator::leave_to_interpreter(u32 pc) {
   const Opcode& op = kOpcodeTable.opcode[byte(pc, 0)];
   const Function f = op.function;
   if (f == Function::kJam || (op.transfers() && f != Function::kBranch)) return;
-  u32 next = pc + op.size_bytes();
-  if (polls_timer(pc, op) && !is_known(next)) {
-    blocks_[next] = {entries_.interpret, 0, 0};
-    next += 2;
-  }
-  tasks_.push_back({next});
+  tasks_.push_back({pc + op.size_bytes()});
 }
 
-// A read of INTIM or INSTAT and a branch back to it: the interpreter skips such a loop as a whole.
-bool Translator::polls_timer(u32 pc, const Opcode& op) const {
+// At a read of the timer with a branch back to it: skips what does nothing but go on.
+void Translator::skip_polls(u32 pc) {
   const u32 branch = pc + 3;
-  const bool is_load = op.function == Function::kPass;
-  if (op.mode != Mode::kAbsolute || !(is_load || op.function == Function::kBit) ||
-      !in_window(branch) || !is_fast(branch) || byte(branch, 1) != kBackToPoll) {
-    return false;
-  }
-  if (operand_word(pc) == kInstat) return byte(branch, 0) == kBpl;
-  return operand_word(pc) == kIntim && is_load &&
-         kOpcodeTable.opcode[byte(branch, 0)].function == Function::kBranch;
+  if (!in_window(branch) || !is_fast(branch) || byte(branch, 1) != kBackToPoll) return;
+  const u32 loop = byte(pc, 0) | operand_word(pc) << 8;
+  const TimerPoll poll = timer_poll(loop, byte(branch, 0));
+  if (!poll.is_one) return;
+  const u32 period = loop_period(pc, 5, 4);
+  flush(now_);
+  as_.set(kTemp1, poll.lowest | poll.highest << 8 | period << 16);
+  call_device(entries_.count_polls, now_);
+  as_.lea(kInstructions, {kInstructions, 0, kTemp0, 1});
+  as_.multiply(kTemp0, kTemp0, period << kTimeShift);
+  as_.alu(kAdd, kTime, kTemp0);
+  look_at_time(pc);
 }
 
 Translator::Outcome Translator::translate_instruction(u32 pc) {
   if (!is_fast(pc)) return Outcome::kCannot;
   const u32 opcode = byte(pc, 0);
   const Opcode& op = kOpcodeTable.opcode[opcode];
-  if (polls_timer(pc, op)) return Outcome::kCannot;
+  if (op.mode == Mode::kAbsolute) skip_polls(pc);
   before_ = now_;
   has_leave_ = false;
   next_ = kNowhere;

@@ -30,7 +30,7 @@ class Translator {
  public:
   // Addresses that code is made with; see Translation.
   struct Entries {
-    u64 unknown, interpret, read, write;
+    u64 unknown, interpret, read, write, count_polls;
   };
 
   // For code in one piece of the image (piece_size(), at `piece_bytes`) that shows at `window`.
@@ -143,7 +143,7 @@ class Translator {
   void leave_to_interpreter(u32 pc);
   Outcome translate_instruction(u32 pc);
   Outcome translate_function(u32 pc, u32 opcode, const Opcode& op);
-  bool polls_timer(u32 pc, const Opcode& op) const;
+  void skip_polls(u32 pc);
   void begin_stretch();
   size_t leave();
   void leave_if(Condition c) { leaves_[leave()].jumps.push_back(as_.jump_later(c)); }

@@ -1,8 +1,9 @@
 // tia/log.hpp: the record of what the program did to the TIA during one frame step.
 //
-// One entry is 32 bits: cycles since the step began (18), register (6), value (8). Every write is
-// kept, and reads are kept as writes to the unused register kBeamMark, because each access moves
-// the beam mark (NOTES.md 4); the drawing of unfinished frames depends on it.
+// One entry is 32 bits: cycles since the step began (18), register (6), value (8): the bits of it
+// that the register keeps, so that writes which do the same are the same. Every write is kept, and
+// reads are kept as writes to the unused register kBeamMark, because each access moves the beam
+// mark (NOTES.md 4); the drawing of unfinished frames depends on it.
 #pragma once
 
 #include "base/int.hpp"
