@@ -62,27 +62,25 @@ struct CachedFrame {
 // scanlines that have not been reached are that frame's.
 class LineChain {
  public:
-  void begin() { last_ = kNoLine; }
+  void begin() { after_ = 0; }
 
   // Entry `first` begins the scanline; none begins those since the last call.
   void add(LineLink* link, u32 line, u32 first) {
-    for (u32 n = after_last(); n < line; ++n) link[n].first = kNoEntry;
-    if (last_ != kNoLine) link[last_].next = u16(line);
+    for (u32 n = after_; n < line; ++n) link[n].first = kNoEntry;
+    if (after_ != 0) link[after_ - 1].next = u16(line);
     link[line].first = u16(first);
-    last_ = line;
+    after_ = line + 1;
   }
   // The links up to `line` are as they were.
-  void keep_until(u32 line) { last_ = line; }
+  void keep_until(u32 line) { after_ = line + 1; }
 
   void end(LineLink* link) const {
-    for (u32 n = after_last(); n < kCachedLines; ++n) link[n].first = kNoEntry;
-    if (last_ != kNoLine) link[last_].next = kNoLine;
+    for (u32 n = after_; n < kCachedLines; ++n) link[n].first = kNoEntry;
+    if (after_ != 0) link[after_ - 1].next = kNoLine;
   }
 
  private:
-  u32 after_last() const { return last_ == kNoLine ? 0 : last_ + 1; }
-
-  u32 last_;  // the last scanline that an entry begins; kNoLine: none yet
+  u32 after_;  // the scanline after the last one that an entry begins; 0: none yet
 };
 
 // Rows that are painted while a frame is drawn over another: all but those that are kept.

@@ -75,8 +75,7 @@ class CachedLogRenderer {
       if (!keeps_use_) frame_.link[line].used = kUseUnknown;
     }
     run_.line = line;
-    const u32 end_cycle = (line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle;
-    run_.limit = end_cycle < 1u << 18 ? pack_log_entry(end_cycle, 0, 0) : ~0u;
+    run_.limit = pack_log_entry((line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle, 0, 0);
     return i;
   }
 
@@ -89,21 +88,34 @@ class CachedLogRenderer {
   // Skips scanlines from `line` on, which begins with entry i and, in the cached frame, with
   // `from`. Sets `line` to the scanline that the state is then at the start of; returns its first
   // entry.
-  u32 reuse_lines(u32 i, u32 from, u32& line) {
+  CULE_INLINE u32 reuse_lines(u32 i, u32 from, u32& line) {
     const LineState& begin = frame_.begin[line];
-    const u32 next = frame_.link[line].next;
-    if (next == kNoLine) return i;
-    const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
+    const LineLink& link = frame_.link[line];
+    if (link.next == kNoLine) return i;
+    const u32 end = from + find_common(i, from) - i;
+    if (frame_.link[link.next].first > end) return i;
     if (begin.tia.collisions & ~u32(r_.s.collisions)) return i;
     if (!(begin.beam == r_.beam)) return i;
-    const u32 end = from + find_common(i, from) - i;
-    if (frame_.link[next].first > end) return i;
+    const u32 more_latches = r_.s.collisions & ~u32(begin.tia.collisions);
     const TiaBytes differing = tia_bytes::differing(r_.s, begin.tia) & LineDependencies::kRelevant;
     if (differing & LineDependencies::kAlways) return i;
-    TiaBytes different = differing | (more_latches ? kHasClear : 0);
+    const TiaBytes different = differing | (more_latches ? kHasClear : 0);
+    if (!(link.used & kUseUnknown) && (different & link.used)) {
+      keeps_use_ = !(different & link.used & LineDependencies::kInspected);
+      return i;
+    }
     const Reused reused = walk(line, i, from, end, u16(more_latches), different);
     if (reused.last == line) return i;
     line = reused.last;
+    skip_to(line, u16(more_latches), reused.different);
+    if (reused.used & kHasClear) r_.sink.latches_cleared();
+    run_.reused += reused.first - from;
+    return i + reused.first - from;
+  }
+
+  // Goes on at the start of scanline `line`, after reused ones. different: bytes that none of them
+  // used or wrote.
+  void skip_to(u32 line, u16 more_latches, TiaBytes different) {
     const LineState& after = frame_.begin[line];
     if (run_.is_kept) {
       run_.chain.keep_until(line);
@@ -111,55 +123,59 @@ class CachedLogRenderer {
     }
     TiaState tia = after.tia;
     tia_bytes::copy(different, tia, r_.s);
-    tia.collisions |= u16(more_latches);
+    tia.collisions |= more_latches;
     r_.continue_from(tia, after.beam);
-    if (reused.used & kHasClear) r_.sink.latches_cleared();
-    run_.reused += reused.first - from;
-    return i + reused.first - from;
   }
 
-  // Scanlines up to `last`, which begins with cached entry `first`, and what they used.
+  // Scanlines up to `last`, which begins with cached entry `first`; what they used; and the bytes
+  // that differ after them.
   struct Reused {
     u32 last;
     u32 first;
     TiaBytes used;
+    TiaBytes different;
   };
 
   // Goes from scanline to scanline as long as the accesses are the same, which they are up to
   // cached entry `end`, and use none of the bytes in `different`; removes those that are written. A
   // cached frame that is replaced becomes the running one.
-  Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches, TiaBytes& different) {
-    LineLink* const link = frame_.link;
-    Reused r{line, from, 0};
-    u32 next = link[line].next;
+  CULE_NOINLINE Reused walk(u32 line, u32 i, u32 from, u32 end, u16 more_latches,
+                            TiaBytes different) {
+    const bool is_kept = run_.is_kept;
+    const u32 later = i - from;
+    LineLink* here = frame_.link + line;
+    TiaBytes used = 0;
+    u32 first = from, next = here->next;
     do {
-      const u32 next_first = link[next].first;
+      LineLink* const after = frame_.link + next;
+      const u32 next_first = after->first;
       if (next_first > end) break;
-      LineLink& here = link[r.last];
       if (different) {
-        if (here.used & kUseUnknown) frame_.find_use(r.last, r.first, next, next_first);
-        if (different & here.used) {
-          keeps_use_ = !(different & LineDependencies::kInspected);
+        if (here->used & kUseUnknown) frame_.find_use(line, first, next, next_first);
+        if (different & here->used) {
+          keeps_use_ = !(different & here->used & LineDependencies::kInspected);
           break;
         }
-        if (run_.is_kept) {
-          tia_bytes::copy(different, frame_.begin[r.last].tia, r_.s);
-          frame_.begin[r.last].tia.collisions |= more_latches;
+        if (is_kept) {
+          LineState& begin = frame_.begin[line];
+          tia_bytes::copy(different, begin.tia, r_.s);
+          begin.tia.collisions |= more_latches;
         }
-        different &= ~here.written;
+        different &= ~here->written;
       }
-      r.used |= here.used;
-      r.last = next;
-      r.first = next_first;
-      if (run_.is_kept) link[next].first = u16(next_first + i - from);
-      next = link[next].next;
+      used |= here->used;
+      here = after;
+      line = next;
+      first = next_first;
+      if (is_kept) here->first = u16(first + later);
+      next = here->next;
     } while (next != kNoLine);
-    return r;
+    return {line, first, used, different};
   }
 
   // The end of the accesses that are the same from entry i and cached entry `from` on. The access
   // at the end is at the same time at least: only its time matters to the scanline before it.
-  u32 find_common(u32 i, u32 from) {
+  CULE_INLINE u32 find_common(u32 i, u32 from) {
     if (i >= run_.common_end || from - i != run_.common_lag) {
       run_.common_lag = from - i;
       run_.common_end = i + common_size(i, from);
@@ -167,7 +183,7 @@ class CachedLogRenderer {
     return run_.common_end;
   }
 
-  u32 common_size(u32 i, u32 from) const {
+  CULE_NOINLINE u32 common_size(u32 i, u32 from) const {
     const i32 later = i32(frame_.base_clock - base_clock_) / i32(kClocksPerCycle);
     const u32 shift = pack_log_entry(u32(later), 0, 0);
     const LogEntry* a = entries_ + i;
