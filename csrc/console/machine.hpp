@@ -100,7 +100,7 @@ struct Machine {
     return into_line ? clock + (Clock(kCyclesPerLine - into_line) << kClockShift) : clock;
   }
 
-  CULE_HD CULE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 open_bus) {
+  CULE_HD CULE_DEVICE_NOINLINE u32 read_tia(Clock clock, u32 address, u32 open_bus) {
     CULE_ASSUME_LOCAL(this);
     record(clock, kBeamMark, 0);
     const u32 reg = address & 0x0F;
@@ -162,7 +162,7 @@ struct Machine {
   }
 
  private:
-  CULE_HD CULE_NOINLINE u32 read_latches(u32 reg) {
+  CULE_HD CULE_DEVICE_NOINLINE u32 read_latches(u32 reg) {
     CULE_ASSUME_LOCAL(this);
     return (renderer.read_latches(*this, reg) >> (2 * reg) & 3u) << 6;
   }

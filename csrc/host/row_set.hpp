@@ -22,11 +22,7 @@ class RowSet {
     for (u32 w = 0; w < kWords; ++w) word_[w] |= rows.word_[w];
   }
 
-  bool has_any(u32 from, u32 to) const {
-    u64 found = 0;
-    for (u32 w = 0; w < kWords; ++w) found |= word_[w] & range_bits(w, from, to);
-    return found != 0;
-  }
+  bool has_any(u32 from, u32 to) const { return next(from, to, 0) < to; }
 
   // Calls use(from, to) for each stretch of rows below `end`.
   template <class Use>

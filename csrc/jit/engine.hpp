@@ -45,19 +45,32 @@ CULE_INLINE u32 piece_at(const CartState& cart, u32 pc) {
   return Fetch::kIsLinear ? cart.bank_bytes : cart.window_bytes[pc / kSliceBytes % 4];
 }
 
+// What stays the same while a frame step runs.
+template <class Access>
+CULE_INLINE void begin_context(Context& c, Machine<Access>& m) {
+  c.phase = m.s.phase_cycles << kTimeShift;
+  c.phase_rounding = (m.s.phase_cycles + kCyclesPerLine - 1) << kTimeShift;
+  c.inputs = &m.s.inputs;
+  c.ram = m.ram.base;
+  c.image = m.console.cart.image;
+  c.read = read_device<Access>;
+  c.write = write_device<Access>;
+  c.count_polls = count_polls<Access>;
+  c.machine = &m;
+}
+
 // Runs translated code from pc on, if any can be made. Returns whether more may follow at once: the
 // quiet time was over, or a table led to a place that had no code yet.
 template <class Fetch, class Access>
 CULE_INLINE bool run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
-                                Execution<FastBus<Fetch, Access>>& e, Translation& translation) {
+                                Execution<FastBus<Fetch, Access>>& e, Translation& translation,
+                                Context& c) {
   constexpr Clock kMargin = Clock(kUnwatchedCycles) << kClockShift;
-  void* table;
   const CartState& cart = m.s.cart;
-  const u64 code = translation.find(piece_at<Fetch>(cart, e.pc), e.pc, table);
+  const u64 code = translation.find(piece_at<Fetch>(cart, e.pc), e.pc, c.table);
   if (code == 0) return false;
   if (bus.clock + kMargin >= bus.quiet_end) bus.find_quiet_end();
   if (bus.clock + kMargin >= bus.quiet_end) return false;
-  Context c;
   c.a = e.a;
   c.x = e.x;
   c.y = e.y;
@@ -70,19 +83,9 @@ CULE_INLINE bool run_translated(Machine<Access>& m, FastBus<Fetch, Access>& bus,
   c.time = cycles_of(bus.clock) << kTimeShift;
   c.quiet_end = cycles_of(bus.quiet_end - kMargin) << kTimeShift;
   c.instructions = instructions_of(bus.clock);
-  c.phase = m.s.phase_cycles << kTimeShift;
-  c.phase_rounding = (m.s.phase_cycles + kCyclesPerLine - 1) << kTimeShift;
   if constexpr (!Fetch::kIsLinear) memcpy(c.window_bytes, cart.window_bytes, sizeof c.window_bytes);
-  c.inputs = &m.s.inputs;
   c.next = m.next;
-  c.ram = m.ram.base;
-  c.image = m.console.cart.image;
   memcpy(c.charge_ends, m.charge_ends, sizeof c.charge_ends);
-  c.read = read_device<Access>;
-  c.write = write_device<Access>;
-  c.count_polls = count_polls<Access>;
-  c.machine = &m;
-  c.table = table;
   translation.run(c, code);
   e.a = c.a;
   e.x = c.x;
@@ -106,9 +109,11 @@ CULE_NOINLINE Clock run_fast(Machine<Access>& m, Clock clock, Translation& trans
   static_assert(Access::kForeseesCharges);
   FastBus<Fetch, Access> bus(m, clock, m.s.cpu.pc);
   Execution<FastBus<Fetch, Access>> e(bus, m.s.cpu);
+  Context context;
+  begin_context(context, m);
   do {
     if (m.opcodes == m.console.cart.opcodes && (e.pc & 0x1000)) {
-      while (run_translated(m, bus, e, translation)) {
+      while (run_translated(m, bus, e, translation, context)) {
       }
     }
     e.step(bus.fetch(e.pc));

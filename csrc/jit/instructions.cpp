@@ -432,7 +432,8 @@ void Translator::make_status() {
 }
 
 // The byte at the stack pointer is read first, to no effect but on the TIA. A program that pushes
-// into ENABL pulls from TIA registers 14 and 15, which show nothing but the opcode on the bus.
+// into ENABL pulls from TIA registers 12 to 15, which show fire buttons or nothing in one bit, and
+// the opcode on the bus in the others.
 Translator::Outcome Translator::pull_a() {
   constexpr u32 kOpcode = 0x68;
   as_.lea(kTemp0, {kSp, -0x80});
@@ -444,23 +445,30 @@ Translator::Outcome Translator::pull_a() {
     as_.alu(kCmp, kSp, 0x7E);
     leave_if(kIfAbove, before);  // half in RAM
     as_.move(kTemp1, kSp);
-    as_.move(kTemp0, kSp);
-    as_.alu(kAndd, kTemp0, 0x0F);
-    as_.alu(kCmp, kTemp0, 0x0E);
-    const size_t shows_something = as_.jump_later(kIfNotZero);
+    as_.alu(kAndd, kTemp1, 0x0F);
+    as_.lea(kTemp0, {kTemp1, -0x0C});
+    as_.alu(kCmp, kTemp0, 0x02);
+    const size_t shows_more = as_.jump_later(kIfAbove);
     Pending p = now;
     mark_beam(p);
     mark_beam(p);
     as_.alu64(kAdd, kLog, 2 * sizeof(LogEntry));
     as_.set(kA, kOpcode & 0x3F);
+    as_.alu(kCmp, kTemp1, 0x0C);
+    const size_t shows_nothing = as_.jump_later(kIfNotZero);
+    as_.load64(kTemp0, in_context(offsetof(Context, inputs)));
+    as_.load8(kTemp0, {kTemp0, i32(offsetof(Inputs, fire) + 1)});
+    as_.alu(kOrr, kA, kTemp0);
     const size_t done = as_.jump_later();
-    as_.patch_here(shows_something);
+    as_.patch_here(shows_more);
+    as_.move(kTemp1, kSp);
     as_.alu(kOrr, kTemp1, kOpcode << kValueShift);
     call_device(entries_.read, now);
     as_.shift(kShl, kTemp0, kValueShift);
     as_.lea(kTemp1, {kTemp0, 1, kSp});
     call_device(entries_.read, now);
     as_.move(kA, kTemp0);
+    as_.patch_here(shows_nothing);
     as_.patch_here(done);
   });
   as_.increment8(kSp);

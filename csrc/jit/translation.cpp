@@ -31,7 +31,7 @@ constexpr Home kWideHomes[] = {
 }  // namespace
 
 Translation::Translation(const Cart& cart, size_t bytes)
-    : cart_(cart), piece_size_(piece_size(cart.type)), memory_(new CodeMemory(bytes)) {}
+    : cart_(cart), piece_bits_(lowest_bit(piece_size(cart.type))), memory_(new CodeMemory(bytes)) {}
 
 Translation::~Translation() = default;
 
@@ -103,7 +103,7 @@ void Translation::translate(u32 piece_bytes, u32 pc) {
   const auto code_at = [this, table, pc](u32 place) {
     return place == pc ? unknown_ : table->code[place & 0xFFF].load(std::memory_order_relaxed);
   };
-  Translator translator(cart_, piece_bytes, pc & ~(piece_size_ - 1), memory_->next(),
+  Translator translator(cart_, piece_bytes, pc >> piece_bits_ << piece_bits_, memory_->next(),
                         {unknown_, interpret_, read_, write_, count_polls_}, code_at);
   translator.translate(pc);
   const std::vector<u8>& code = translator.code();

@@ -113,11 +113,11 @@ class Translation {
   bool make_entry();
   void translate(u32 piece_bytes, u32 pc);
   u32 slot(u32 piece_bytes, u32 pc) const {
-    return (piece_bytes / piece_size_ % kPieces) * kWindows + (pc >> 12 & 15);
+    return ((piece_bytes >> piece_bits_) % kPieces) * kWindows + (pc >> 12 & 15);
   }
 
   const Cart cart_;
-  const u32 piece_size_;
+  const u32 piece_bits_;  // of an address in a piece
   // Below, what is not atomic is changed under TranslationLock.
   std::unique_ptr<CodeMemory> memory_;
   std::atomic<CodeTable*> tables_[kPieces * kWindows] = {};

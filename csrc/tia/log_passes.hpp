@@ -1,8 +1,8 @@
 // tia/log_passes.hpp: passes over the entries of a log.
 //
-// copy_effective_plain() and objects_shown_plain() are the rules; where the host has AVX2,
-// copy_effective() and objects_shown() do eight entries at a time, with NEON four, as
-// equal_entries() does with NEON and SSE2.
+// copy_effective_plain(), equal_entries_plain() and objects_shown_plain() are the rules; where the
+// host has AVX2, copy_effective(), equal_entries() and objects_shown() do eight entries at a time,
+// with NEON four.
 #pragma once
 
 #include "base/platform.hpp"
@@ -31,26 +31,8 @@ inline u32 copy_effective_plain(LogEntry* to, const LogEntry* from, u32 n) {
 }
 
 // How many of the first `most` entries are later by `shift` in a and otherwise equal.
-inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
+inline u32 equal_entries_plain(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
   u32 n = 0;
-#if defined(CULE_SSE2)
-  const __m128i shifts = _mm_set1_epi32(i32(shift));
-  for (; n + 4 <= most; n += 4) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a + n));
-    const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + n));
-    const __m128i same = _mm_cmpeq_epi32(_mm_sub_epi32(x, y), shifts);
-    const u32 different = u32(_mm_movemask_ps(_mm_castsi128_ps(same))) ^ 0xF;
-    if (different) return n + lowest_bit(different);
-  }
-#endif
-#if defined(CULE_NEON)
-  const uint32x4_t shifts = vdupq_n_u32(shift);
-  for (; n + 4 <= most; n += 4) {
-    const uint32x4_t same = vceqq_u32(vsubq_u32(vld1q_u32(a + n), vld1q_u32(b + n)), shifts);
-    const u64 equal = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32(same)), 0);
-    if (~equal) return n + u32(CULE_COUNT_TRAILING_ZEROS_64(~equal)) / 16;
-  }
-#endif
   while (n < most && a[n] - b[n] == shift) ++n;
   return n;
 }
@@ -135,6 +117,19 @@ CULE_AVX2 inline u32 copy_effective_at_once(LogEntry* to, const LogEntry* from, 
   return size;
 }
 
+CULE_AVX2 inline u32 equal_entries_at_once(const LogEntry* a, const LogEntry* b, u32 shift,
+                                           u32 most) {
+  const __m256i shifts = _mm256_set1_epi32(i32(shift));
+  u32 n = 0;
+  for (; n + 8 <= most; n += 8) {
+    const __m256i later = _mm256_sub_epi32(load_eight(a + n), load_eight(b + n));
+    const __m256i same = _mm256_cmpeq_epi32(later, shifts);
+    const u32 different = u32(_mm256_movemask_ps(_mm256_castsi256_ps(same))) ^ 0xFF;
+    if (different) return n + lowest_bit(different);
+  }
+  return n + equal_entries_plain(a + n, b + n, shift, most - n);
+}
+
 CULE_AVX2 CULE_INLINE __m256i showing_registers_of(__m256i e) {
   const __m256i place = _mm256_sub_epi32(registers_of_eight(e), _mm256_set1_epi32(PF0));
   const __m256i bit = _mm256_sllv_epi32(_mm256_set1_epi32(1), place);
@@ -155,6 +150,7 @@ CULE_AVX2 inline u32 objects_shown_at_once(const LogEntry* from, u32 n) {
     all = _mm256_or_si256(all, showing_registers_of(load_eight(from + i)));
   }
   if (i < n) all = _mm256_or_si256(all, showing_registers_of(load_last(from + i, n - i)));
+  if (_mm256_testz_si256(all, all)) return 0;
   __m128i half = _mm_or_si128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
   half = _mm_or_si128(half, _mm_unpackhi_epi64(half, half));
   const u64 both = u64(_mm_cvtsi128_si64(half));
@@ -201,6 +197,17 @@ inline u32 copy_effective_at_once(LogEntry* to, const LogEntry* from, u32 n) {
   return size + copy_effective_plain(to + size, from + i, n - i);
 }
 
+inline u32 equal_entries_at_once(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
+  const uint32x4_t shifts = vdupq_n_u32(shift);
+  u32 n = 0;
+  for (; n + 4 <= most; n += 4) {
+    const uint32x4_t same = vceqq_u32(vsubq_u32(vld1q_u32(a + n), vld1q_u32(b + n)), shifts);
+    const u64 equal = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32(same)), 0);
+    if (~equal) return n + u32(CULE_COUNT_TRAILING_ZEROS_64(~equal)) / 16;
+  }
+  return n + equal_entries_plain(a + n, b + n, shift, most - n);
+}
+
 inline u32 objects_shown_at_once(const LogEntry* from, u32 n) {
   uint32x4_t all = vdupq_n_u32(0);
   u32 i = 0;
@@ -230,6 +237,10 @@ inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
   return CULE_HAS_VECTORS() ? copy_effective_at_once(to, from, n)
                             : copy_effective_plain(to, from, n);
 }
+inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
+  return CULE_HAS_VECTORS() ? equal_entries_at_once(a, b, shift, most)
+                            : equal_entries_plain(a, b, shift, most);
+}
 inline u32 objects_shown(const LogEntry* from, u32 n) {
   return CULE_HAS_VECTORS() ? objects_shown_at_once(from, n) : objects_shown_plain(from, n);
 }
@@ -238,6 +249,9 @@ inline u32 objects_shown(const LogEntry* from, u32 n) {
 
 inline u32 copy_effective(LogEntry* to, const LogEntry* from, u32 n) {
   return copy_effective_plain(to, from, n);
+}
+inline u32 equal_entries(const LogEntry* a, const LogEntry* b, u32 shift, u32 most) {
+  return equal_entries_plain(a, b, shift, most);
 }
 CULE_HD CULE_INLINE u32 objects_shown(const LogEntry* from, u32 n) {
   return objects_shown_plain(from, n);

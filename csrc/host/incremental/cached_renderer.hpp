@@ -42,6 +42,10 @@ class CachedLogRenderer {
   }
 
  private:
+  // In a frame that is not kept, up to so many scanlines are rendered without a look after some
+  // looks in turn found nothing.
+  static constexpr u32 kMostPassed = 4;
+
   // Applies the entries from i on that are before `limit`; returns the first that is not.
   CULE_INLINE u32 write_line(u32 i, u32 limit) {
     for (LogEntry e; (e = entries_[i]) < limit; ++i) {
@@ -67,15 +71,22 @@ class CachedLogRenderer {
     const u32 from = frame_.link[line].first;
     if (run_.is_kept) run_.chain.add(frame_.link, line, i);
     keeps_use_ = false;
+    const u32 begin = i;
     if (frame_.is_valid && from != kNoEntry) i = reuse_lines(i, from, line);
+    u32 last = line;
     if (run_.is_kept) {
       LineState& now = frame_.begin[line];
       now.tia = r_.s;
       now.beam = r_.beam;
       if (!keeps_use_) frame_.link[line].used = kUseUnknown;
+    } else if (i != begin) {
+      run_.failed = 0;
+    } else {
+      last += run_.failed;
+      if (run_.failed < kMostPassed) ++run_.failed;
     }
     run_.line = line;
-    run_.limit = pack_log_entry((line + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle, 0, 0);
+    run_.limit = pack_log_entry((last + 1) * kCyclesPerLine - base_clock_ / kClocksPerCycle, 0, 0);
     return i;
   }
 

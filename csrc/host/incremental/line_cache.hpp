@@ -34,12 +34,13 @@ struct RunningFrame {
   u32 common_end;  // entries up to here equal the cached ones,
   u32 common_lag;  // which have an index so much greater
   u32 reused;      // entries
+  u32 failed;      // looks at scanlines since one was reused
   LineChain chain;
   PaintedRows painted;
 
   void begin(bool keeps, u32 window_begin) {
     is_kept = keeps;
-    size = limit = common_end = reused = 0;
+    size = limit = common_end = reused = failed = 0;
     chain.begin();
     painted.begin(window_begin);
   }
