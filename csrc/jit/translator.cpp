@@ -12,10 +12,13 @@ namespace {
 
 constexpr u32 kLongestInstruction = 8 + 2 + 75;  // cycles: with crossing, branch or WSYNC
 constexpr u32 kBackToPoll = 0xFB;                // branch offset
+constexpr u32 kJmpIndirect = 0x6C;
 
 }  // namespace
 
 void Translator::translate(u32 pc) {
+  // Entering code costs more than to interpret this, which often leads to another window.
+  if (is_fast(pc) && byte(pc, 0) == kJmpIndirect) return;
   tasks_.push_back({pc});
   while (!tasks_.empty()) {
     const Task task = tasks_.back();
