@@ -34,7 +34,7 @@ def test_functions_belong_to_the_first_stage_that_names_them() -> None:
         stage_of(name)
         for name in (
             "0x0000000005",
-            sink.format("CollisionSink", "reuse_lines"),
+            sink.format("CollisionSink", "walk"),
             sink.format("CollisionSink", "run"),
             sink.format("ObservingSink", "draw"),
             sink.format("ObservingSink", "run"),
@@ -44,10 +44,10 @@ def test_functions_belong_to_the_first_stage_that_names_them() -> None:
     ]
     assert found == [
         "translated code, log append",
-        "not drawn: reuse walk",
-        "not drawn: writes, scanlines, latches",
+        "not drawn: starts of scanlines, reuse",
+        "not drawn: writes, latches",
         "drawn: segments, painting",
-        "drawn: writes, starts of scanlines",
+        "drawn: writes",
         "copies, comparisons",
         "rules, loops, rest",
     ]
