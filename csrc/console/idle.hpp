@@ -21,7 +21,7 @@ CULE_HD CULE_INLINE void skip_iterations(Bus& bus, u32 iterations, u32 cycles) {
 }
 
 // A loop that polls the timer: LDA, LDX or LDY INTIM, then BNE, BPL or BMI; or INSTAT, BIT too,
-// then BPL. It goes on while the timer shows `lowest` to `highest`.
+// then BPL. It is repeated while the timer shows `lowest` to `highest`.
 struct TimerPoll {
   bool is_one;
   u32 lowest = 0;
@@ -41,7 +41,7 @@ CULE_HD CULE_INLINE constexpr TimerPoll timer_poll(u32 loop, u32 branch) {
   return {is_status && branch == 0x10};
 }
 
-// How many iterations, which begin at `cycle` and take `period` cycles each, do nothing but go on.
+// Iterations, from `cycle` on and of `period` cycles each, that only lead to the next one.
 CULE_HD CULE_INLINE u32 skipped_polls(const Timer& t, const TimerPoll& poll, u32 cycle,
                                       u32 period) {
   const u32 elapsed = timer_elapsed(t, cycle + 4);

@@ -34,9 +34,11 @@ u32 write_device(Context* c, u32 access) {
 
 template <class Access>
 u32 count_polls(Context* c, u32 poll) {
+  constexpr u32 kMost = 1024;  // at once: code looks at the time in between
   const auto& m = *static_cast<const Machine<Access>*>(c->machine);
-  return skipped_polls(m.s.timer, {true, poll & 0xFF, poll >> 8 & 0xFF}, c->time >> kTimeShift,
-                       poll >> 16);
+  const u32 count = skipped_polls(m.s.timer, {true, poll & 0xFF, poll >> 8 & 0xFF},
+                                  c->time >> kTimeShift, poll >> 16);
+  return count < kMost ? count : kMost;
 }
 
 // Where the piece of the image that is shown at pc begins, in bytes.

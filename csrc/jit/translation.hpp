@@ -41,8 +41,8 @@ struct Context {
   // word: the address, and open_bus or value from bit kValueShift on.
   u32 (*read)(Context*, u32 access);
   u32 (*write)(Context*, u32 access);
-  // Iterations of a loop at `time` that polls the timer which can be skipped. In one word: the
-  // lowest and the highest value with which it goes on, and its cycles.
+  // Returns how many iterations can be skipped of a loop at `time` that polls the timer. In one
+  // word: the lowest and the highest value that repeat it, and its cycles.
   u32 (*count_polls)(Context*, u32 poll);
   void* machine;
   void* table;  // of the running code

@@ -124,7 +124,7 @@ void Translator::leave_to_interpreter(u32 pc) {
   tasks_.push_back({pc + op.size_bytes()});
 }
 
-// At a read of the timer with a branch back to it: skips what does nothing but go on.
+// At a read of the timer with a branch back to it: skips iterations that only lead to the next.
 void Translator::skip_polls(u32 pc) {
   const u32 branch = pc + 3;
   if (!in_window(branch) || !is_fast(branch) || byte(branch, 1) != kBackToPoll) return;

@@ -42,8 +42,8 @@ class CachedLogRenderer {
   }
 
  private:
-  // In a frame that is not kept, up to so many scanlines are rendered without a look after some
-  // looks in turn found nothing.
+  // In a frame that is not kept, up to so many scanlines are rendered without a comparison where
+  // the last ones found nothing to reuse.
   static constexpr u32 kMostPassed = 4;
 
   // Applies the entries from i on that are before `limit`; returns the first that is not.
@@ -124,8 +124,8 @@ class CachedLogRenderer {
     return i + reused.first - from;
   }
 
-  // Goes on at the start of scanline `line`, after reused ones. different: bytes that none of them
-  // used or wrote.
+  // Continues at the start of scanline `line`, after reused ones. different: bytes that none of
+  // them used or wrote.
   void skip_to(u32 line, u16 more_latches, TiaBytes different) {
     const LineState& after = frame_.begin[line];
     if (run_.is_kept) {

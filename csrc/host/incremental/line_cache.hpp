@@ -34,7 +34,7 @@ struct RunningFrame {
   u32 common_end;  // entries up to here equal the cached ones,
   u32 common_lag;  // which have an index so much greater
   u32 reused;      // entries
-  u32 failed;      // looks at scanlines since one was reused
+  u32 failed;      // comparisons since a scanline was reused
   LineChain chain;
   PaintedRows painted;
 
