@@ -175,6 +175,19 @@ def test_every_transition_arrives_once(cluster: Any) -> None:
         assert total + 3 * 8 * (agent.config.n_step - 1) == group.num_arrived
 
 
+def test_confirmations_in_any_order_count_all_that_is_stored(cluster: Any) -> None:
+    agent = make_agent(cluster, numbered_of_actor, num_actors=2, replay_shards=1)
+    with ClusterGroup(agent) as group:
+        ray.wait([actor.playing[0][0] for actor in group.actors], num_returns=2)
+        group.pump()  # blocks of both actors are sent to the shard, in the order of the actors
+        replies = [actor.inserting[0] for actor in group.actors if actor.inserting is not None]
+        assert len(replies) == 2
+        ray.wait(replies, num_returns=2)
+        group.actors.reverse()
+        group.pump()  # the later confirmation comes first
+        assert group.stored[0].num_stored == group.num_arrived == 2 * group.block_transitions
+
+
 def test_a_slow_learner_holds_actors_back(cluster: Any) -> None:
     agent = make_agent(cluster, numbered_of_actor)
     with ClusterGroup(agent) as group:

@@ -313,7 +313,9 @@ class ClusterGroup:
             return
         actor.inserting = None
         actor.held += 1
-        self.stored[actor.index % len(self.shards)] = stored
+        # Confirmations of several actors arrive in any order.
+        index = actor.index % len(self.shards)
+        self.stored[index] = max(self.stored[index], stored, key=lambda found: found.num_stored)
         self.num_arrived += played.num_steps
         self._episodes += torch.tensor(played.episodes, dtype=torch.float64)
 
