@@ -85,6 +85,14 @@ CULE_HD CULE_INLINE u64 range_bits(u32 w, u32 from, u32 to) {
   return above & below;
 }
 
+// Bit i of the result: byte i of x, which is below 16, is not 0.
+CULE_HD CULE_INLINE constexpr u32 nonzero_nibbles(u64 x) {
+  const u64 found = (x + 0x0F0F0F0F0F0F0F0FULL) >> 4 & 0x0101010101010101ULL;
+  return u32(found * 0x0102040810204080ULL >> 56);
+}
+
+static_assert(nonzero_nibbles(0x0F'00'01'08'00ULL) == 0b10110);
+
 // Index of the lowest set bit; x is not 0.
 CULE_HD CULE_INLINE u32 lowest_bit(u32 x) { return u32(CULE_COUNT_TRAILING_ZEROS(x)); }
 

@@ -58,7 +58,7 @@ struct LineCollisions : LineView {
   __device__ CULE_INLINE void count(u32 latches) { counted = stale = objects_of_latches(latches); }
 
   // Of the rules:
-  __device__ CULE_INLINE bool is_still(u32 /*cycle*/) const { return false; }
+  __device__ CULE_INLINE bool moves_at_once(u32 /*cycle*/) const { return false; }
   __device__ CULE_INLINE void blank_left() const {
     if (scan.window.hmove_blanks) s[kLineHmoveBlank] = 1;
   }

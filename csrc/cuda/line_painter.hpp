@@ -121,7 +121,7 @@ struct LinePainter : LineView {
         hmove_blanks(l.window.hmove_blanks) {}
 
   // Of the rules:
-  __device__ CULE_INLINE bool is_still(u32 /*cycle*/) const { return has_moved; }
+  __device__ CULE_INLINE bool moves_at_once(u32 /*cycle*/) const { return has_moved; }
   __device__ CULE_INLINE void blank_left() const {
     // Behind the first pixels it is the next scanline that is blanked.
     if (hmove_blanks && visible() == 0) s[kLineHmoveBlank] = 1;

@@ -1,7 +1,7 @@
 // cuda/line_view.hpp: a scanline's LineState as the rules see it (tia/rules.hpp).
 //
 // The star field is not known here: such a log has another renderer. What derives from it adds
-// is_still(), blank_left() and clear_latches().
+// moves_at_once(), blank_left() and clear_latches().
 #pragma once
 
 #include "cuda/line_state.hpp"

@@ -49,6 +49,9 @@ struct CollisionSink {
   CULE_HD void state_changed() { full_line_version = 0; }
   CULE_HD void blank_left(u32, u32, u32) {}
 
+  // Latches to record that are not set.
+  CULE_HD CULE_INLINE u32 open(const TiaState& s) const { return wanted & ~u32(s.collisions); }
+
   // Whether what these objects show until now or from now on can matter to a latch that is still
   // open. Where it cannot, pixels before the change may be looked at after it: until both objects
   // of a latch are active, nothing they do sets it, and the write that makes the second one so
@@ -56,20 +59,19 @@ struct CollisionSink {
   CULE_HD CULE_INLINE bool concerns(const TiaState& s, Shapes& shapes, u32 changed) const {
     CULE_ASSUME_LOCAL(this);
     CULE_ASSUME_LOCAL(&shapes);
-    const u32 open = wanted & ~u32(s.collisions);
-    if (open == 0 || changed == 0) return false;
+    if (open(s) == 0 || changed == 0) return false;
     shapes.refresh_active(s);
     const u32 of_others = latches_among(~changed & ((1u << kObjects) - 1));
-    return (latches_among(shapes.active | changed) & ~of_others & open) != 0;
+    return (latches_among(shapes.active | changed) & ~of_others & open(s)) != 0;
   }
 
   // Whether pixels drawn in this state could set a latch.
   CULE_HD CULE_INLINE bool needs_pixels(const TiaState& s, Shapes& shapes) const {
     CULE_ASSUME_LOCAL(this);
     CULE_ASSUME_LOCAL(&shapes);
-    if (s.vblank || !(wanted & ~u32(s.collisions))) return false;
+    if (s.vblank || !open(s)) return false;
     shapes.refresh_active(s);
-    return (shapes.possible_latches & wanted & ~u32(s.collisions)) != 0;
+    return (shapes.possible_latches & open(s)) != 0;
   }
 
   // The same where no latch were set.
@@ -81,24 +83,28 @@ struct CollisionSink {
   CULE_HD CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 /*line*/, u32 x0, u32 x1) {
     if (!needs_pixels(s, shapes)) return;
     shapes.refresh(s);
-    if (full_line_version == shapes.version) return;
-    if (x0 == 0 && x1 == kScreenWidth) full_line_version = shapes.version;
     record(s, shapes, x0, x1);
   }
 
- private:
-  // Looks only at pairs of active objects that have not been recorded yet.
-  CULE_HD void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) const {
+  // Looks only at pairs of active objects that have not been recorded yet. The shapes are those of
+  // the state, in which the picture is not blank.
+  CULE_HD CULE_INLINE void record(TiaState& s, const Shapes& shapes, u32 x0, u32 x1) {
     CULE_ASSUME_LOCAL(this);
     CULE_ASSUME_LOCAL(&shapes);
-    const u64 range[kMaskWords] = {range_bits(0, x0, x1), range_bits(1, x0, x1),
-                                   range_bits(2, x0, x1)};
-    for (u32 left = shapes.possible_latches & wanted & ~u32(s.collisions); left; left &= left - 1) {
+    if (full_line_version == shapes.version) return;
+    Mask range = {{~0ULL, ~0ULL, ~0ULL}};
+    if (x0 == 0 && x1 == kScreenWidth) {
+      full_line_version = shapes.version;
+    } else {
+      for (u32 w = 0; w < kMaskWords; ++w) range.word[w] = range_bits(w, x0, x1);
+    }
+    for (u32 left = shapes.possible_latches & open(s); left; left &= left - 1) {
       const u32 bit = lowest_bit(left);
       const Mask& a = shapes.mask[kLatchFirst >> (4 * bit) & 0xF];
       const Mask& b = shapes.mask[kLatchSecond >> (4 * bit) & 0xF];
-      const u64 both = (a.word[0] & b.word[0] & range[0]) | (a.word[1] & b.word[1] & range[1]) |
-                       (a.word[2] & b.word[2] & range[2]);
+      const u64 both = (a.word[0] & b.word[0] & range.word[0]) |
+                       (a.word[1] & b.word[1] & range.word[1]) |
+                       (a.word[2] & b.word[2] & range.word[2]);
       if (both) s.collisions = u16(s.collisions | 1u << bit);
     }
   }

@@ -26,6 +26,8 @@ struct LogRenderer {
   Sink& sink;
   const VisibleWindow window;
   const bool hmove_blanks;
+  // The mark moves to clocks beyond this: itself, or the last one above the window.
+  u32 passed = beam.mark < window.begin_clocks ? window.begin_clocks - 1 : beam.mark;
 
   // Other lanes may render logs at the same time: all stay at the same scanline, in which programs
   // write much the same.
@@ -67,6 +69,7 @@ struct LogRenderer {
   void continue_from(const TiaState& state, const Beam& state_beam) {
     s = state;
     beam = state_beam;
+    passed = beam.mark < window.begin_clocks ? window.begin_clocks - 1 : beam.mark;
     shapes.change((1u << kObjects) - 1);
     sink.state_changed();
   }
@@ -84,8 +87,8 @@ struct LogRenderer {
   }
 
   CULE_HD CULE_INLINE void move_mark(u32 target) {
-    if (target <= beam.mark || target < window.begin_clocks) return;
-    beam.mark = target < window.end_clocks ? target : window.end_clocks;
+    if (target <= passed) return;
+    passed = beam.mark = target < window.end_clocks ? target : window.end_clocks;
   }
 
   // Once more, within a write.
@@ -102,13 +105,14 @@ struct LogRenderer {
     if constexpr (Sink::kExact) draw_up_to(clock + delay_clocks(r, clock));
     const Change change =
         with_kind(r.kind, [&](auto kind) { return prepare<kind.kKind>(reg, v, clock); });
-    finish(change, clock, reg, v);
+    finish<false>(change, clock, reg, v);
   }
 
   // The same with code of its own for the register.
   template <u32 reg>
   CULE_INLINE void write(u32 clock, u32 v) {
-    finish(prepare<kRegisters.of[reg].kind>(reg, v, clock), clock, reg, v);
+    constexpr RegisterKind kKind = kRegisters.of[reg].kind;
+    finish<(kind_row(kKind).delay != 0)>(prepare<kKind>(reg, v, clock), clock, reg, v);
   }
 
  private:
@@ -237,11 +241,13 @@ struct LogRenderer {
     }
   }
 
-  // Draws what is before a write where it shows, and applies it.
+  // Draws what is before a write where it shows, and applies it. is_past: the mark has moved beyond
+  // it.
+  template <bool is_past>
   CULE_HD CULE_INLINE void finish(const Change& change, u32 clock, u32 reg, u32 v) {
     if (change.shows == kShowsSame) return;
     if (must_draw(change.shows)) {
-      move_mark(clock);
+      if constexpr (!is_past) move_mark(clock);
       if (!is_unseen()) flush();
     }
     if (change.field == nullptr) {
@@ -322,16 +328,16 @@ struct LogRenderer {
 
   CULE_HD CULE_DEVICE_NOINLINE void draw() {
     assume_local();
-    const u32 start = beam.drawn;
-    while (beam.drawn < beam.mark) {
-      const u32 begin = beam.line_begin;
-      const u32 line = begin / kClocksPerLine;
-      if (beam.drawn == begin && begin != beam.first) end_line();
+    const u32 start = beam.drawn, mark = beam.mark;
+    u32 drawn = start, begin = beam.line_begin;
+    u32 line = begin / kClocksPerLine;
+    for (;;) {
+      if (drawn == begin && begin != beam.first) end_line();
       const u32 line_end = begin + kClocksPerLine;
       const u32 visible = begin + kHblankClocks;
-      const u32 end = beam.mark < line_end ? beam.mark : line_end;
+      const u32 end = mark < line_end ? mark : line_end;
       if (end > visible) {
-        const u32 x0 = beam.drawn > visible ? beam.drawn - visible : 0;
+        const u32 x0 = drawn > visible ? drawn - visible : 0;
         const u32 x1 = end - visible;
         sink.segment(s, shapes, line, x0, x1);
         if (s.hmove_blank && x0 < kHmoveBlankPixels) {
@@ -339,9 +345,13 @@ struct LogRenderer {
           if (x1 >= kHmoveBlankPixels) s.hmove_blank = 0;
         }
       }
-      beam.drawn = end;
-      if (end == line_end) beam.line_begin = end;
+      drawn = end;
+      if (end == line_end) begin = end;
+      if (drawn >= mark) break;
+      ++line;
     }
+    beam.drawn = drawn;
+    beam.line_begin = begin;
     if constexpr (Sink::kExact) {
       if (beam.mark < window.end_clocks) sink.touch_ahead(s, shapes, start, beam.mark);
     }

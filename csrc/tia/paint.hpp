@@ -65,7 +65,12 @@ struct PaintSink {
   CULE_HD void blank_left(u32 line, u32 x0, u32 x1) {
     const u32 row_index = line - canvas.first_line;
     if (row_index < canvas.height && x1 > x0) {
-      memset(canvas.rows + row_index * kScreenWidth + x0, canvas.map[0], x1 - x0);
+      u8* const pixels = canvas.rows + row_index * kScreenWidth + x0;
+      if (x1 - x0 == kHmoveBlankPixels) {
+        memset(pixels, canvas.map[0], kHmoveBlankPixels);  // one store
+      } else {
+        memset(pixels, canvas.map[0], x1 - x0);
+      }
     }
     repeat_line = ~0u;
   }

@@ -287,7 +287,8 @@ CULE_HD CULE_INLINE auto with_kind(RegisterKind kind, const F& f) {
 }
 
 // Calls to.write<reg>(args...), if a write to the register does anything: code of its own for each.
-template <class To, class... Args>
+// is_effective: it does.
+template <bool is_effective = false, class To, class... Args>
 CULE_INLINE void write_by_register(u32 reg, To& to, Args... args) {
   // clang-format off
   switch (reg) {
@@ -333,7 +334,7 @@ CULE_INLINE void write_by_register(u32 reg, To& to, Args... args) {
     case HMOVE: return to.template write<HMOVE>(args...);
     case HMCLR: return to.template write<HMCLR>(args...);
     case CXCLR: return to.template write<CXCLR>(args...);
-    default: return;
+    default: if constexpr (is_effective) CULE_UNREACHABLE(); else return;
   }
   // clang-format on
 }

@@ -40,6 +40,30 @@ CULE_HD CULE_INLINE i32 hmove_pixels(u32 cycle, u32 nibble) {
   return late < 0 ? late : 0;
 }
 
+// Positions of several objects, a byte each, after they have moved by all of their motion, the
+// nibbles: as hmove_pixels() has it.
+CULE_HD CULE_INLINE constexpr u64 moved_fully(u64 positions, u64 nibbles) {
+  constexpr u64 kBytes = 0x0101010101010101ULL, kTops = 0x80 * kBytes;
+  // 64 too much, so that no byte overflows.
+  const u64 x = positions + (64 + 8) * kBytes - (nibbles ^ 8 * kBytes);
+  const u64 is_left = ~(x | x << 1) & kTops;         // below 64
+  const u64 is_right = x & x << 1 & x << 2 & kTops;  // 224 at least
+  static_assert(kScreenWidth == 0x80 + 0x20);
+  return x + (is_left | is_left >> 2) - 64 * kBytes - (is_right | is_right >> 2);
+}
+
+constexpr bool moves_as_one_by_one() {
+  for (u32 position = 0; position < kScreenWidth; ++position) {
+    for (u32 nibble = 0; nibble < 16; ++nibble) {
+      const i32 x = i32(position) - (nibble < 8 ? i32(nibble) : i32(nibble) - 16);
+      const u32 wrapped = u32(x + i32(kScreenWidth)) % kScreenWidth;
+      if (moved_fully(position << 8, nibble << 8) != (u64(wrapped) << 8)) return false;
+    }
+  }
+  return true;
+}
+static_assert(moves_as_one_by_one());
+
 // The star field starts with HMM0 changed from 7 to 6 exactly 21 cycles after an HMOVE (NOTES.md
 // 10).
 constexpr u32 kStarNibble = 6;
@@ -107,7 +131,7 @@ template <class View>
 CULE_HD CULE_INLINE void move_objects(View& s, u32 clock) {
   const u32 cycle = cycle_of_line(clock);
   if (is_blanking(cycle)) s.blank_left();
-  const u32 objects = s.is_still(cycle) ? 0 : u32(kPlayfield);
+  const u32 objects = s.moves_at_once(cycle) ? 0 : u32(kPlayfield);
   for (u32 object = 0; object < objects; ++object) {
     const i32 pixels = hmove_pixels(cycle, s.motion(object));
     if (pixels != 0) s.place(object, wrap_position(i32(s.position(object)) + pixels));

@@ -14,6 +14,10 @@ struct Mask {
   u64 word[kMaskWords];
 };
 
+CULE_HD CULE_INLINE void add(Mask& m, const Mask& more) {
+  for (u32 w = 0; w < kMaskWords; ++w) m.word[w] |= more.word[w];
+}
+
 // ORs a pattern of at most 32 pixels (bit 0 leftmost) in at pixel x, wrapping at the right edge.
 CULE_HD CULE_INLINE void place_pattern(Mask& m, u32 x, u64 pattern) {
   const u32 w = x >> 6;
@@ -51,21 +55,41 @@ CULE_HD inline Mask player_mask(const TiaState& s, u32 n, u32 graphics) {
   return m;
 }
 
+// 1, 2, 4 or 8 pixels at each position.
+struct SmallMasks {
+  Mask of[4][kScreenWidth];
+};
+CULE_HD constexpr SmallMasks make_small_masks() {
+  SmallMasks t{};
+  for (u32 size = 0; size < 4; ++size) {
+    for (u32 x = 0; x < kScreenWidth; ++x) {
+      for (u32 i = 0; i < 1u << size; ++i) {
+        const u32 pixel = (x + i) % kScreenWidth;
+        t.of[size][x].word[pixel >> 6] |= 1ULL << (pixel & 63);
+      }
+    }
+  }
+  return t;
+}
+CULE_TABLE(SmallMasks, kSmallMasks, make_small_masks());
+
 CULE_HD inline Mask missile_mask(const TiaState& s, u32 n) {
-  Mask m{};
   u32 size = (s.nusiz[n] >> 4) & 3;
   if (n == 0) {
-    if (s.missile0_look == Missile0Look::kHidden) return m;
+    if (s.missile0_look == Missile0Look::kHidden) return {};
     if (s.missile0_look == Missile0Look::kWide) size |= 1;
   }
-  place_copies(m, s.position[kMissile0 + n], s.nusiz[n] & 7, true, 0, (1u << (1u << size)) - 1);
+  const auto& masks = CULE_LOOK_UP(kSmallMasks).of[size];
+  const u32 position = s.position[kMissile0 + n];
+  const PlayerCopies copies = player_copies(s.nusiz[n] & 7);
+  Mask m = masks[position];
+  if (copies.second) add(m, masks[wrap_position(i32(position + copies.second))]);
+  if (copies.third) add(m, masks[wrap_position(i32(position + copies.third))]);
   return m;
 }
 
 CULE_HD inline Mask ball_mask(const TiaState& s) {
-  Mask m{};
-  place_pattern(m, s.position[kBall], (1u << (1u << ((s.ctrlpf >> 4) & 3))) - 1);
-  return m;
+  return CULE_LOOK_UP(kSmallMasks).of[(s.ctrlpf >> 4) & 3][s.position[kBall]];
 }
 
 // The pixels of eight cells of the playfield, by the byte of PFn that has them.
@@ -144,9 +168,11 @@ struct Shapes {
   u32 active;            // active_objects() when last looked at
   u32 possible_latches;  // pairs of active objects
   u32 version;
+  u32 nonzero;  // bit per object: its mask may have pixels
 
   CULE_HD void reset() {
     version = 0;
+    nonzero = (1u << kObjects) - 1;
     stale = active_stale = (1u << kObjects) - 1;
   }
   // The object has moved or looks different, and is as active as before.
@@ -186,20 +212,17 @@ struct Shapes {
  private:
   CULE_HD CULE_DEVICE_NOINLINE void rebuild(const TiaState& s) {
     CULE_ASSUME_LOCAL(this);
-    for (u32 left = stale; left; left &= left - 1) {
-      const u32 object = lowest_bit(left);
-      if (!(active >> object & 1)) {
-        mask[object] = Mask{};
-      } else if (object <= kPlayer1) {
-        mask[object] = player_mask(s, object, shown_graphics(s, object));
-      } else if (object <= kMissile1) {
-        mask[object] = missile_mask(s, object - kMissile0);
-      } else if (object == kBall) {
-        mask[object] = ball_mask(s);
-      } else {
-        mask[object] = playfield_mask(s);
-      }
+    const u32 left = stale & active;
+    for (u32 gone = stale & ~active & nonzero; gone; gone &= gone - 1) {
+      mask[lowest_bit(gone)] = Mask{};
     }
+    nonzero = (nonzero & ~stale) | left;
+    if (left & 1u << kPlayer0) mask[kPlayer0] = player_mask(s, 0, shown_graphics(s, 0));
+    if (left & 1u << kPlayer1) mask[kPlayer1] = player_mask(s, 1, shown_graphics(s, 1));
+    if (left & 1u << kMissile0) mask[kMissile0] = missile_mask(s, 0);
+    if (left & 1u << kMissile1) mask[kMissile1] = missile_mask(s, 1);
+    if (left & 1u << kBall) mask[kBall] = ball_mask(s);
+    if (left & 1u << kPlayfield) mask[kPlayfield] = playfield_mask(s);
     stale = 0;
     ++version;
   }

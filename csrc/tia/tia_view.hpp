@@ -62,9 +62,17 @@ struct TiaView {
 
   CULE_HD CULE_INLINE void draw_until(u32 clock) { r.draw_again_up_to(clock); }
 
-  // Whether HMOVE moves nothing, which is common right after a WSYNC.
-  CULE_HD CULE_INLINE bool is_still(u32 cycle) const {
-    return moves_fully(cycle) && !(s.hm[0] | s.hm[1] | s.hm[2] | s.hm[3] | s.hm[4]);
+  // HMOVE right after a WSYNC, which is common, moves all at once. Returns whether it is one.
+  CULE_HD CULE_INLINE bool moves_at_once(u32 cycle) {
+    if (!moves_fully(cycle)) return false;
+    u64 nibbles = 0, positions = 0;  // written byte by byte, and all at once
+    for (u32 i = 0; i < sizeof s.hm; ++i) nibbles |= u64(s.hm[i]) << 8 * i;
+    if (nibbles == 0) return true;
+    memcpy(&positions, s.position, sizeof s.position);
+    positions = moved_fully(positions, nibbles);
+    memcpy(s.position, &positions, sizeof s.position);
+    shapes.stale |= nonzero_nibbles(nibbles);
+    return true;
   }
   CULE_HD CULE_INLINE void clear_motion() {
     for (u8& hm : s.hm) hm = 0;

@@ -46,7 +46,7 @@ struct CachedFrame {
   LogEntry entries[kLogCapacity];
 
   // Fills in the dependencies of scanline `line`, whose accesses are entries[first, next_first).
-  void find_use(u32 line, u32 first, u32 next, u32 next_first) {
+  CULE_NOINLINE void find_use(u32 line, u32 first, u32 next, u32 next_first) {
     LineDependencies use(begin[line].tia, line);
     for (u32 i = first; i < next_first; ++i) {
       const LogEntry e = entries[i];

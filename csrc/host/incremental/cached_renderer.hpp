@@ -50,7 +50,7 @@ class CachedLogRenderer {
   CULE_INLINE u32 write_line(u32 i, u32 limit) {
     for (LogEntry e; (e = entries_[i]) < limit; ++i) {
       const u32 clock = base_clock_ + clocks_from_cycles(log_cycle(e));
-      write_by_register(log_register(e), *this, clock, log_value(e));
+      write_by_register<true>(log_register(e), *this, clock, log_value(e));
     }
     return i;
   }

@@ -12,6 +12,23 @@
 
 namespace cule {
 
+// Clocks from a write until pixels are drawn with it, at most, by register and cycle modulo 4.
+struct DrawDelays {
+  u8 of[kNumRegisters][4];
+};
+constexpr DrawDelays make_draw_delays() {
+  DrawDelays d{};
+  for (u32 reg = 0; reg < kNumRegisters; ++reg) {
+    const Register& r = kRegisters.of[reg];
+    const bool is_reset = r.kind == RegisterKind::kPlacePlayer;
+    for (u32 cycle = 0; cycle < 4; ++cycle) {
+      d.of[reg][cycle] = u8(is_reset ? kResetDrawClocks : delay_clocks(r, cycle * kClocksPerCycle));
+    }
+  }
+  return d;
+}
+inline constexpr DrawDelays kDrawDelays = make_draw_delays();
+
 class LineDependencies {
  public:
   // Bytes that a comparison of states looks at; latches are compared apart.
@@ -32,78 +49,36 @@ class LineDependencies {
 
   // `state`: right before the first access of the scanline.
   LineDependencies(const TiaState& state, u32 line)
-      : start_(state),
-        visible_(line * kClocksPerLine + kHblankClocks),
-        enabled_{state.enam[0], state.enam[1], u8(state.enabl | state.old_enabl)},
-        playfield_(u8((state.pf[0] & 0xF0) | state.pf[1] | state.pf[2])),
-        control_(state.ctrlpf),
-        is_lit_(!state.vblank) {
-    memcpy(hm_, state.hm, sizeof hm_);
+      : start_(state), visible_(line * kClocksPerLine + kHblankClocks) {
+    memcpy(hm_, state.hm, sizeof state.hm);
     if (state.stars) use(tia_bytes::position(kMissile0));
   }
 
-  // An access of the scanline.
-  void access(u32 clock, u32 reg, u32 v) { write_by_register(reg, *this, clock, v); }
-
-  template <u32 reg>
-  CULE_INLINE void write(u32 clock, u32 v) {
-    using namespace tia_bytes;
-    constexpr Register r = kRegisters.of[reg];
-    const RegisterEffect effect = effect_of(reg, v);
+  // An access of the scanline. The same code for all registers: which one comes next is hard to
+  // predict.
+  void access(u32 clock, u32 reg, u32 v) {
+    const RegisterEffect& effect = effect_of(reg, v);
     TiaBytes used = effect.reads | effect.changes;
-    switch (r.kind) {
-      case RegisterKind::kBlank:
-        is_lit_ = true;
-        break;
-      case RegisterKind::kControl:
-        control_ |= u8(v);
-        break;
-      case RegisterKind::kPlayfield:
-        playfield_ |= u8(v);
-        break;
-      case RegisterKind::kGraphics:
-        graphics_[r.n] |= u8(v);
-        changes_ball_ |= r.n == 1;
-        break;
-      case RegisterKind::kEnable:
-        enabled_[r.n - kMissile0] |= v & 2;
-        changes_ball_ |= r.n == kBall;
-        break;
-      case RegisterKind::kStarMotion:
-        if (v >> 4 == kStarNibble) used |= position(r.n);  // moved by the star field
-        [[fallthrough]];
-      case RegisterKind::kMotion:
-        hm_[r.n] = u8(v >> 4);
-        break;
-      case RegisterKind::kDelay:
-        (r.n == kBall ? changes_ball_ : changes_delay_[r.n]) = true;
-        break;
-      case RegisterKind::kLock:
-        unlocked_[r.n] = true;
-        break;
-      case RegisterKind::kMove:
-        for (u32 object = 0; object < kPlayfield; ++object) {
-          if (hmove_pixels(cycle_of_line(clock), hm_[object]) == 0) used &= ~position(object);
-        }
-        break;
-      case RegisterKind::kClearMotion:
-        memset(hm_, 0, sizeof hm_);
-        break;
-      default:
-        break;
+    values_[reg] |= u8(v);
+    written_registers_ |= 1ULL << reg;
+    hm_[reg - HMP0 < kPlayfield ? reg - HMP0 : kPlayfield] = u8(v >> 4);
+    if (reg == HMOVE) {
+      used &= ~tia_bytes::kAllPositions | moved_positions(cycle_of_line(clock));
+    } else if (reg == HMCLR) {
+      memset(hm_, 0, sizeof hm_);
+    } else if (reg == HMM0 && v >> 4 == kStarNibble) {
+      used |= tia_bytes::position(kMissile0);  // moved by the star field
     }
     use(used);
     written_ |= effect.sets;
-    if (mark_ > visible_) return;  // some pixels have been drawn with the state before the write
-    const bool is_reset = r.kind == RegisterKind::kPlacePlayer;
-    const u32 mark = clock + (is_reset ? kResetDrawClocks : delay_clocks(r, clock));
+    const u32 mark = clock + kDrawDelays.of[reg][clock / kClocksPerCycle & 3];
     if (mark > mark_) mark_ = mark;
-    if (mark_ <= visible_) early_ |= effect.sets;
+    early_ |= mark_ <= visible_ ? effect.sets : 0;
   }
 
   // All accesses have been seen. is_drawn: any of the scanline was.
   void finish(bool is_drawn) {
-    if (is_drawn && is_lit_) show();
+    if (is_drawn && (!start_.vblank || has_written(VBLANK))) show();
   }
 
   TiaBytes used() const { return used_; }
@@ -116,28 +91,45 @@ class LineDependencies {
   // Needed by what is drawn, unless it was written before any pixel of the scanline.
   void shown(TiaBytes bytes) { used_ |= bytes & ~early_; }
 
+  bool has_written(u32 reg) const { return written_registers_ >> reg & 1; }
+
+  // Positions that an HMOVE changes.
+  TiaBytes moved_positions(u32 cycle) const {
+    TiaBytes moved = 0;
+    for (u32 object = 0; object < kPlayfield; ++object) {
+      const bool moves = moves_fully(cycle) ? hm_[object] : hmove_pixels(cycle, hm_[object]);
+      if (moves) moved |= tia_bytes::position(object);
+    }
+    return moved;
+  }
+
   void show() {
     using namespace tia_bytes;
-    const bool has_score = control_ & 2;
+    const bool has_score = (start_.ctrlpf | values_[CTRLPF]) & 2;
+    const bool has_playfield = (start_.pf[0] & 0xF0) | start_.pf[1] | start_.pf[2] | values_[PF0] |
+                               values_[PF1] | values_[PF2];
     TiaBytes bytes = color(3);
     for (u32 n = 0; n < 2; ++n) {
-      const bool may_delay = start_.vdelp[n] || changes_delay_[n];
-      if (!start_.vdelp[n] || changes_delay_[n]) bytes |= grp(n);
+      const bool changes_delay = has_written(VDELP0 + n);
+      const bool may_delay = start_.vdelp[n] || changes_delay;
+      if (!start_.vdelp[n] || changes_delay) bytes |= grp(n);
       if (may_delay) bytes |= old_grp(n);
-      u32 graphics = graphics_[n];
+      u32 graphics = values_[GRP0 + n];
       // Used already: it became the delayed copy, whatever was written after that.
       if (!(early_ & grp(n)) || (used_ & grp(n))) graphics |= start_.grp[n];
       if (may_delay && !(early_ & old_grp(n))) graphics |= start_.old_grp[n];
       if (graphics) bytes |= position(n) | nusiz(n) | refp(n) | color(n);
-      if (enabled_[n] && (!start_.resmp[n] || unlocked_[n])) {
+      const bool is_enabled = start_.enam[n] | (values_[ENAM0 + n] & 2);
+      if (is_enabled && (!start_.resmp[n] || has_written(RESMP0 + n))) {
         bytes |= position(kMissile0 + n) | nusiz(n) | color(n);
       }
-      if (has_score && playfield_) bytes |= color(n);
+      if (has_score && has_playfield) bytes |= color(n);
     }
-    if (playfield_) bytes |= color(2);
-    if (enabled_[2]) {
+    if (has_playfield) bytes |= color(2);
+    if (start_.enabl | start_.old_enabl | (values_[ENABL] & 2)) {
       used_ |= kVdelbl;
-      if (changes_ball_ || shown_ball(start_)) bytes |= position(kBall) | color(2);
+      const bool changes_ball = has_written(GRP1) || has_written(ENABL) || has_written(VDELBL);
+      if (changes_ball || shown_ball(start_)) bytes |= position(kBall) | color(2);
     }
     shown(bytes);
   }
@@ -146,17 +138,11 @@ class LineDependencies {
   const u32 visible_;  // frame clock of the first pixel of the line
   TiaBytes used_ = kAlways;
   TiaBytes written_ = 0;
-  TiaBytes early_ = 0;     // written before any pixel
-  u32 mark_ = 0;           // where the beam mark may be, at most
-  u8 hm_[5];               // as of the last access
-  u8 graphics_[2] = {};    // all bits written
-  u8 enabled_[3];          // missiles, ball; not 0: at some time
-  u8 playfield_;           // all bits
-  u8 control_;             // all bits of CTRLPF
-  bool unlocked_[2] = {};  // RESMPn was written
-  bool changes_delay_[2] = {};
-  bool changes_ball_ = false;
-  bool is_lit_;  // not blanked throughout
+  TiaBytes early_ = 0;             // written before any pixel
+  u32 mark_ = 0;                   // where the beam mark may be, at most
+  u64 written_registers_ = 0;      // one bit each
+  u8 values_[kNumRegisters] = {};  // by register: all bits written
+  u8 hm_[kPlayfield + 1];          // as of the last access; of what is no motion: any
 };
 
 }  // namespace cule

@@ -25,7 +25,10 @@ struct ObservingSink {
   }
   void blank_left(u32 line, u32 x0, u32 x1) { painter.blank_left(line, x0, x1); }
   CULE_INLINE void segment(TiaState& s, Shapes& shapes, u32 line, u32 x0, u32 x1) {
-    collisions.segment(s, shapes, line, x0, x1);
+    if (!s.vblank) {
+      shapes.refresh(s);
+      if (shapes.possible_latches & collisions.open(s)) collisions.record(s, shapes, x0, x1);
+    }
     painter.segment(s, shapes, line, x0, x1);
   }
 };
