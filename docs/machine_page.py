@@ -58,8 +58,7 @@ def rows_of(path: Path) -> list[Row]:
     elif "records" in record:
         on_gpu = "cule-cpu" not in settings["options"]["engines"]
         for cell in record["records"]:
-            engines = cell.get("runs") or cell["lanes"]
-            ours = engines.get("cule-cuda" if on_gpu else "cule-cpu")
+            ours = cell["runs"].get("cule-cuda" if on_gpu else "cule-cpu")
             if ours is not None:
                 key = ("auto", cell["cell"]["num_envs"])
                 rates.setdefault(key, []).append(ours["frames_per_s"]["median"])

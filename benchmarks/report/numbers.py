@@ -153,7 +153,7 @@ def _cpu(results: Path) -> dict[str, str]:
         rows.append(row(what, [game["cule_times_as_fast_median"] for game in games], by_cpu))
     by_game = {
         record["cell"]["game"]: (
-            record["lanes"]["cule-cpu"]["frames_per_s"]["median"],
+            record["runs"]["cule-cpu"]["frames_per_s"]["median"],
             record["ratios"]["cule-cpu / ale"]["median"],
             record["ratios"]["cule-cpu / envpool"]["median"],
         )

@@ -67,7 +67,7 @@ def test_every_record_of_the_project_is_shown(page: ModuleType) -> None:
     rates = [cell["frames_per_s"] for cell in record["cells"] if cell["num_envs"] == 32768]
     shown = f"| 32,768 | {len(rates)} | {min(rates):,.0f} | {statistics.median(rates):,.0f} |"
     assert f"| NVIDIA H200 | 0.2.0, {record['when'][:10]} | compiled {shown}" in text
-    assert "| AMD EPYC, 2 threads | 0.1.0, 2026-11-23 | auto | 16 | 57 |" in text
+    assert "| AMD EPYC, 2 threads | 0.2.0, 2026-11-30 | auto | 16 | 57 |" in text
     assert text.count("<rect") == len(page.rows())
 
 

@@ -88,7 +88,7 @@ def test_numbers_are_those_of_the_records(report: str) -> None:
         f"{max(ratios):.1f}",
     ]
     for game in games:
-        name, ours = game["cell"]["game"], game["lanes"]["cule-cpu"]["frames_per_s"]["median"]
+        name, ours = game["cell"]["game"], game["runs"]["cule-cpu"]["frames_per_s"]["median"]
         expected = [f"{ours:,.0f}", f"{game['ratios']['cule-cpu / ale']['median']:.1f}"]
         assert f"| {name} | {expected[0]} | {expected[1]} |" in report, name
 
