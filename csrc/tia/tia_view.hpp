@@ -65,12 +65,12 @@ struct TiaView {
   // HMOVE right after a WSYNC, which is common, moves all at once. Returns whether it is one.
   CULE_HD CULE_INLINE bool moves_at_once(u32 cycle) {
     if (!moves_fully(cycle)) return false;
-    u64 nibbles = 0, positions = 0;  // written byte by byte, and all at once
+    u64 nibbles = 0, positions = 0;
     for (u32 i = 0; i < sizeof s.hm; ++i) nibbles |= u64(s.hm[i]) << 8 * i;
     if (nibbles == 0) return true;
-    memcpy(&positions, s.position, sizeof s.position);
+    for (u32 i = 0; i < sizeof s.position; ++i) positions |= u64(s.position[i]) << 8 * i;
     positions = moved_fully(positions, nibbles);
-    memcpy(s.position, &positions, sizeof s.position);
+    for (u32 i = 0; i < sizeof s.position; ++i) s.position[i] = u8(positions >> 8 * i);
     shapes.stale |= nonzero_nibbles(nibbles);
     return true;
   }

@@ -142,7 +142,7 @@ class LineDependencies {
   u32 mark_ = 0;                   // where the beam mark may be, at most
   u64 written_registers_ = 0;      // one bit each
   u8 values_[kNumRegisters] = {};  // by register: all bits written
-  u8 hm_[kPlayfield + 1];          // as of the last access; of what is no motion: any
+  u8 hm_[kPlayfield + 1];          // as of the last access; the last one is not used
 };
 
 }  // namespace cule
