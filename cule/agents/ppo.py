@@ -158,7 +158,7 @@ class PPO(Learner):
         self.forward = setup.compiled(self.network)
         optim.check_minibatches(config.num_minibatches, config.num_steps * self.num_envs)
         self.optimizer: torch.optim.Optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=setup.learning_rate, eps=config.adam_eps
+            self.network.parameters(), lr=setup.learning_rate, eps=config.adam_eps, fused=True
         )
         reads_kl = config.target_kl is not None or config.adaptive_kl is not None
         if config.cuda_graphs or (reads_kl and self.device.type == "cuda"):

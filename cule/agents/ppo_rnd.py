@@ -92,7 +92,10 @@ class RNDPPO(PPO):
         self.novelty_scale = ValueScale().to(self.device)
         self.novelty_sums = torch.zeros(self.num_envs, device=self.device)
         self.predictor_optimizer = torch.optim.Adam(
-            self.novelty.predictor.parameters(), lr=self.setup.learning_rate, eps=config.adam_eps
+            self.novelty.predictor.parameters(),
+            lr=self.setup.learning_rate,
+            eps=config.adam_eps,
+            fused=True,
         )
         if config.cuda_graphs:
             optim.make_capturable(self.predictor_optimizer, self.device)

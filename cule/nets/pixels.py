@@ -38,7 +38,8 @@ class PixelStatistics(nn.Module):
     def update(self, frames: Tensor) -> None:
         """Update the statistics with frames ``[B, H, W]`` or vectors ``[B, D]``."""
         frames = frames.float().reshape(-1, *self.mean.shape)  # channels are frames, too
-        variance, mean = torch.var_mean(frames, 0, correction=0)
+        mean = frames.mean(0)  # then the variance: on a CPU in a tenth of the time of var_mean
+        variance = (frames - mean).square_().mean(0)
         self.merge(mean, variance, torch.full_like(self.count, len(frames)))
 
     @torch.no_grad()

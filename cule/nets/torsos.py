@@ -112,6 +112,16 @@ def float_images(obs: Tensor) -> Tensor:
     return images
 
 
+class ImageNorm(nn.LayerNorm):
+    """Layer normalization of ``[B, C, H, W]`` without converting channels-last memory."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize over channels, rows and columns."""
+        weight, bias = (x.permute(1, 2, 0).contiguous() for x in (self.weight, self.bias))
+        images = input.permute(0, 2, 3, 1)
+        return F.layer_norm(images, images.shape[1:], weight, bias, self.eps).permute(0, 3, 1, 2)
+
+
 class Torso(nn.Module):
     """Turns observations into features."""
 
@@ -165,7 +175,8 @@ def _impala(name: str, obs_shape: Sequence[int]) -> nn.Sequential:
     if is_spectral:
         layers.append(nn.AdaptiveMaxPool2d(6))
         rows, columns = 6, 6
-    layers += [nn.ReLU(), nn.Flatten(), nn.Linear(channels * rows * columns, 256), nn.ReLU()]
+    # ReLU after Flatten: its gradient has the layout of its input.
+    layers += [nn.Flatten(), nn.ReLU(), nn.Linear(channels * rows * columns, 256), nn.ReLU()]
     body = nn.Sequential(*layers)
     channels_last(body)
     if is_spectral:
@@ -176,8 +187,8 @@ def _impala(name: str, obs_shape: Sequence[int]) -> nn.Sequential:
     return body
 
 
-def _with_norm(layer: nn.Module, shape: int | tuple[int, ...], normalized: bool) -> list[nn.Module]:
-    return [layer, nn.LayerNorm(shape), nn.ReLU()] if normalized else [layer, nn.ReLU()]
+def _with_norm(layer: nn.Module, norm: nn.Module, normalized: bool) -> list[nn.Module]:
+    return [layer, norm, nn.ReLU()] if normalized else [layer, nn.ReLU()]
 
 
 def convolutional_body(
@@ -196,17 +207,18 @@ def convolutional_body(
                 f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
             )
         convolution = kind(channels, filters, kernel, stride)
-        layers += _with_norm(convolution, (filters, rows, columns), normalized)
+        layers += _with_norm(convolution, ImageNorm((filters, rows, columns)), normalized)
         channels, kind = filters, nn.Conv2d
+    layers.insert(-1, nn.Flatten())  # before ReLU, whose gradient then has the layout of its input
     linear = nn.Linear(channels * rows * columns, width)
-    return nn.Sequential(*layers, nn.Flatten(), *_with_norm(linear, width, normalized))
+    return nn.Sequential(*layers, *_with_norm(linear, nn.LayerNorm(width), normalized))
 
 
 def linear_body(num_inputs: int, num_layers: int, *, normalized: bool = False) -> nn.Sequential:
     """Linear layers of width 128, optionally with layer normalization before each ReLU."""
-    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), 128, normalized)
+    layers: list[nn.Module] = _with_norm(ByteLinear(num_inputs, 128), nn.LayerNorm(128), normalized)
     for _ in range(num_layers - 1):
-        layers += _with_norm(nn.Linear(128, 128), 128, normalized)
+        layers += _with_norm(nn.Linear(128, 128), nn.LayerNorm(128), normalized)
     return nn.Sequential(nn.Flatten(), *layers)
 
 

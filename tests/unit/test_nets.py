@@ -12,7 +12,7 @@ from cule import nets  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.kernels import gather_blocks  # noqa: E402
 from cule.nets.initialization import initialize  # noqa: E402
-from cule.nets.torsos import float_images  # noqa: E402
+from cule.nets.torsos import ImageNorm, float_images  # noqa: E402
 
 IMAGE = (4, 84, 84)
 
@@ -304,9 +304,11 @@ def test_noise_has_unit_scale_and_moves_the_output() -> None:
 def test_normalized_q_network() -> None:
     network = nets.NormalizedQNetwork(IMAGE, 6)
     assert network(pictures()).shape == (3, 6)
-    kinds = [type(layer).__name__ for layer in network.body]
-    assert kinds.count("LayerNorm") == 4
-    assert all(kinds[i + 1] == "ReLU" for i, kind in enumerate(kinds) if kind == "LayerNorm")
+    kinds = [
+        type(layer).__name__ for layer in network.body if not isinstance(layer, torch.nn.Flatten)
+    ]
+    assert [kinds.count(kind) for kind in ("ImageNorm", "LayerNorm")] == [3, 1]
+    assert all(kinds[i + 1] == "ReLU" for i, kind in enumerate(kinds) if kind.endswith("Norm"))
     assert nets.NormalizedQNetwork((2, 10, 10), 3, torso="mlp")(
         torch.zeros(2, 2, 10, 10)
     ).shape == (2, 3)
@@ -315,6 +317,25 @@ def test_normalized_q_network() -> None:
     for torso in ("nature", "vector"):
         with pytest.raises(InvalidArgumentError, match=r"shape \(128,\) it must be one of mlp"):
             nets.NormalizedQNetwork((128,), 6, torso=torso)
+
+
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+def test_image_norm_is_layer_norm(memory: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    norms = torch.nn.LayerNorm((3, 4, 5)), ImageNorm((3, 4, 5))
+    torch.nn.init.normal_(norms[0].weight)
+    torch.nn.init.normal_(norms[0].bias)
+    norms[1].load_state_dict(norms[0].state_dict())
+    images = torch.randn(6, 3, 4, 5).contiguous(memory_format=memory)
+    weights = torch.randn(6, 3, 4, 5)
+    found = []
+    for norm in norms:
+        x = images.clone().requires_grad_()
+        result = norm(x)
+        (result * weights).sum().backward()
+        found.append((result, x.grad, norm.weight.grad, norm.bias.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:
@@ -327,6 +348,10 @@ def test_pixel_statistics_are_those_of_all_that_was_shown() -> None:
     torch.testing.assert_close(statistics.mean, shown.float().mean(0), rtol=1e-3, atol=0)
     variance = shown.float().var(0, correction=0)
     torch.testing.assert_close(statistics.variance, variance, rtol=3e-3, atol=0)
+    floats = shown[:7].float()
+    before = floats.clone()
+    statistics.update(floats)
+    assert torch.equal(floats, before)
     normed = statistics(shown) / 255.0
     assert float(normed.mean()) == pytest.approx(0.0, abs=0.01)
     assert float(normed.std()) == pytest.approx(1.0, abs=0.01)
