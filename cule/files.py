@@ -48,6 +48,11 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def anchored(path: str | os.PathLike[str] | None) -> Path | None:
+    """The path from the root, the same file in any working folder; None if it is empty."""
+    return expanded(path).absolute() if path else None
+
+
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
     """Write a file that is either complete or absent.
 

@@ -25,7 +25,7 @@ from cule import _core
 from cule.envs.actions import Action, continuous_actions, joystick_action
 from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
-from cule.envs.checks import Array, as_float, as_int, to_numpy
+from cule.envs.checks import Array, as_bool, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
 from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
 from cule.envs.options import MAX_ACTION_DELAY, EnvOptions, modification_names, takes_options
@@ -35,6 +35,7 @@ from cule.envs.results import Info
 from cule.envs.single_agent import AtariVectorEnv
 from cule.errors import ClosedError, InvalidArgumentError, NotResetError, shown
 from cule.familiar_names import check_keywords
+from cule.files import anchored
 from cule.games import load_games, resolve
 from cule.option_fields import described_by, documents, init_fields
 
@@ -150,11 +151,11 @@ class AtariEnv(gymnasium.Env[Array, Array]):
                 "watch, wrap it in gymnasium.wrappers.HumanRendering)"
             )
         self.render_mode = options.render_mode
-        self.continuous = bool(options.continuous)
+        self.continuous = as_bool("continuous", options.continuous)
         self.continuous_action_threshold = as_float(
             "continuous_action_threshold", options.continuous_action_threshold, -1e6, 1e6
         )
-        self.sound_obs = bool(options.sound_obs)
+        self.sound_obs = as_bool("sound_obs", options.sound_obs)
         self._screen = _SCREENS[options.obs_type]
         self._frameskip = _checked_frameskip(options.frameskip)
         self._was_reset = False
@@ -175,11 +176,11 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         # Seeded resets load it again, from whatever folder they are called in.
         self._options = dataclasses.replace(
             options,
-            rom_path=options.rom_path and os.path.abspath(options.rom_path),
-            rules=options.rules and os.path.abspath(options.rules),
+            rom_path=anchored(options.rom_path),
+            rules=anchored(options.rules),
         )
 
-        whole = options.full_action_space or self.continuous
+        whole = as_bool("full_action_space", options.full_action_space) or self.continuous
         self._action_set = self.ale.getLegalActionSet() if whole else self.ale.getMinimalActionSet()
         self.action_space = (
             continuous_action_space() if self.continuous else spaces.Discrete(len(self._action_set))

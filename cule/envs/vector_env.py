@@ -42,6 +42,7 @@ from cule.errors import (
     NotResetError,
     warn,
 )
+from cule.files import anchored
 
 _Env = TypeVar("_Env", bound="BatchEnv")
 
@@ -72,7 +73,8 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             keywords: The options likewise.
         """
         self._arguments = (game, config.num_envs)
-        self._keywords = keywords
+        paths = {name: anchored(getattr(config, name)) for name in ("rom_path", "rules")}
+        self._keywords = {**keywords, **paths}
         self._lock = threading.RLock()
         self._config = config
         self._plan = plan

@@ -150,6 +150,13 @@ def test_render() -> None:
         cule.AtariEnv("pong").render()
 
 
+@pytest.mark.parametrize("name", ["full_action_space", "continuous", "sound_obs"])
+def test_switches_are_bools(name: str) -> None:
+    with pytest.raises(cule.InvalidArgumentError, match=f"{name} is 'no' .*must be True or False"):
+        cule.AtariEnv("pong", **{name: "no"})
+    cule.AtariEnv("pong", **{name: np.bool_(False)}).close()
+
+
 def test_clone_and_restore() -> None:
     env = cule.AtariEnv("pong")
     env.reset(seed=0)

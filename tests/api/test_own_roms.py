@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 
 import gymnasium
+import numpy as np
 import pytest
 
 import cule
@@ -61,12 +63,21 @@ def test_one_environment(rules: Path) -> None:
         assert env.action_space.n == 3
 
 
-def test_seeded_resets_in_another_folder(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("folder", [".", "~"])
+def test_resets_and_pickles_in_another_folder(
+    rules: Path, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(rules.parent)
-    env = cule.AtariEnv("mine", rom_path=rom_path("pong"), rules=rules.name)
+    monkeypatch.setenv("HOME", str(rules.parent))
+    options = {"rom_path": rom_path("pong"), "rules": f"{folder}/{rules.name}"}
+    env, batch = cule.AtariEnv("mine", **options), cule.AtariVectorEnv("mine", 2, **options)
     monkeypatch.chdir("/")
-    env.reset(seed=0)
-    assert env.step(0)[1] == 4
+    for _ in range(2):
+        env.reset(seed=0)
+        assert env.step(0)[1] == 4
+        batch.reset(seed=0)
+        assert batch.step(np.zeros(2, np.int64))[1].tolist() == [1, 1]  # clipped
+        env, batch = pickle.loads(pickle.dumps((env, batch)))
 
 
 def test_a_game_without_rules_mentions_them(tmp_path: Path) -> None:
