@@ -68,7 +68,7 @@ class Nodes:
         self.wait(lambda: any(row >= steps for row in steps_of(self.folder)))
 
     def wait(self, is_reached: Any) -> None:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 900
         while not is_reached():
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.05)
