@@ -5,6 +5,7 @@
 // drawn.
 #pragma once
 
+#include "tia/rules.hpp"
 #include "tia/span.hpp"
 
 namespace cule {

@@ -31,14 +31,6 @@ CULE_HD CULE_INLINE void place_pattern(Mask& m, u32 x, u64 pattern) {
   }
 }
 
-CULE_HD CULE_INLINE void place_copies(Mask& m, u32 position, u32 mode, bool with_first,
-                                      u32 first_offset, u64 pattern) {
-  if (with_first) place_pattern(m, wrap_position(i32(position + first_offset)), pattern);
-  const PlayerCopies copies = player_copies(mode);
-  if (copies.second) place_pattern(m, wrap_position(i32(position + copies.second)), pattern);
-  if (copies.third) place_pattern(m, wrap_position(i32(position + copies.third)), pattern);
-}
-
 // Pixels that a bit of a player's graphics is wide.
 CULE_HD CULE_INLINE constexpr u32 player_width(u32 mode) {
   return mode == 5 ? 2 : mode == 7 ? 4 : 1;
@@ -50,8 +42,12 @@ CULE_HD inline Mask player_mask(const TiaState& s, u32 n, u32 graphics) {
   const u32 mode = s.nusiz[n] & 7;
   const u32 bits = s.refp[n] ? graphics : reverse_bits8(graphics);
   const u32 width = player_width(mode);
-  place_copies(m, s.position[kPlayer0 + n], mode, !s.skip[n], width > 1 ? 1 : 0,
-               widen_byte(bits, width));
+  const u64 pattern = widen_byte(bits, width);
+  const u32 position = s.position[kPlayer0 + n];
+  if (!s.skip[n]) place_pattern(m, wrap_position(i32(position + (width > 1))), pattern);
+  const PlayerCopies copies = player_copies(mode);
+  if (copies.second) place_pattern(m, wrap_position(i32(position + copies.second)), pattern);
+  if (copies.third) place_pattern(m, wrap_position(i32(position + copies.third)), pattern);
   return m;
 }
 
