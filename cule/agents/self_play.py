@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cule.envs import FrameStep, MultiAgentVectorEnv
 from cule.errors import InvalidArgumentError, InvalidStateError, shown
+from cule.replay.options import check_int
 
 #: One of so many rows of a frame is painted.
 _ROWS_PER_MARK = 14
@@ -32,7 +33,12 @@ class RandomOpponent:
     """An opponent that plays at random."""
 
     def __init__(self, num_actions: int, device: torch.device | str = "cpu") -> None:
-        """Choose among so many actions."""
+        """Choose among so many actions.
+
+        Raises:
+            InvalidArgumentError: num_actions is not a positive int.
+        """
+        check_int("num_actions", num_actions, 1)
         self.num_actions, self.device = num_actions, torch.device(device)
 
     def act(self, obs: Tensor, generator: torch.Generator) -> Tensor:
@@ -80,8 +86,13 @@ class SelfPlayEnv:
                 other side; sides are the even and the odd seats.
 
         Raises:
-            InvalidArgumentError: The observations are not such pictures.
+            InvalidArgumentError: The observations are not such pictures, or the opponent is none.
         """
+        if opponent is not None and not (hasattr(opponent, "act") and hasattr(opponent, "device")):
+            raise InvalidArgumentError(
+                f"opponent is {shown(opponent)}; it must be None, an agent, or have a device and "
+                "act(obs, generator), such as RandomOpponent"
+            )
         config = games.config
         if config.obs_type != "image" or not config.grayscale or config.output != "torch":
             raise InvalidArgumentError(

@@ -24,6 +24,8 @@ from cule.datasets.format import (
 )
 from cule.datasets.settings import recorded_options
 from cule.envs.checks import Array, as_int, to_numpy
+from cule.envs.errors import ArgumentTypeError
+from cule.envs.options import EnvOptions
 from cule.envs.requests import as_seeds
 from cule.envs.results import Info, StepResult
 from cule.envs.vector_env import BatchEnv
@@ -68,6 +70,8 @@ class Recorder:
 
     def __init__(self, env: BatchEnv, *, digest_every: int = 1000) -> None:
         """Check the environment; the first `reset` starts the recording."""
+        if not isinstance(getattr(env, "config", None), EnvOptions):
+            raise ArgumentTypeError(f"env is {shown(env)}; it must be an AtariVectorEnv")
         self.env = env
         self._options = recorded_options(env.config)
         self._digest_every = as_int("digest_every", digest_every, 1, MAX_STEPS)
@@ -177,6 +181,7 @@ class Recorder:
 
         Raises:
             NotResetError: Before the first `reset` of the recorder.
+            ClosedError: The environment has been closed; save before that.
             StorageError: The file cannot be written; an existing one is unchanged.
         """
         if not self._segments:

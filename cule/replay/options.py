@@ -95,7 +95,8 @@ def _check_metadata(name: str, value: object, metadata: Mapping[str, Any]) -> No
     """Raise InvalidArgumentError unless a value is in the range or among the words of a field."""
     if "allowed" in metadata:
         allowed = metadata["allowed"]
-        check(name, value, value in allowed, f"one of {', '.join(allowed)}")
+        is_allowed = isinstance(value, str) and value in allowed
+        check(name, value, is_allowed, f"one of {', '.join(allowed)}")
     elif "range" in metadata:
         low, high = metadata["range"]
         if isinstance(low, float):
@@ -222,6 +223,14 @@ class StorageOptions:
             >>> ReplayOptions.for_env(env, capacity=10_000).autoreset_mode
             'NextStep'
         """
+        missing = [
+            name for name in vars(Environments) if not (name[0] == "_" or hasattr(env, name))
+        ]
+        if missing:
+            raise InvalidArgumentError(
+                f"env is {shown(env)}, which has no {', '.join(missing)}; it must be a batch of "
+                "environments, such as an AtariVectorEnv"
+            )
         space, actions = env.single_observation_space, env.single_action_space
         has_stack = len(space.shape) >= 3
         found: dict[str, Any] = {

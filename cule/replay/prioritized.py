@@ -6,7 +6,13 @@ import torch
 from torch import Tensor
 
 from cule.replay.native import NativePriorities
-from cule.replay.options import PrioritizedOptions, ReplayOptions, check, check_range
+from cule.replay.options import (
+    PrioritizedOptions,
+    ReplayOptions,
+    check,
+    check_options,
+    check_range,
+)
 from cule.replay.priority_sums import BLOCK_LEAVES, Priorities
 from cule.replay.steps import ArrayLike, Step, Steps, checked_ids, checked_tensor
 from cule.replay.transitions import INVALID, Batch
@@ -59,6 +65,7 @@ class PrioritizedReplay(UniformReplay):
             InvalidArgumentError: The capacity is invalid.
             CapacityError: The buffer does not fit into the memory of the device.
         """
+        check_options(options, PrioritizedOptions)
         super().__init__(options)
         num_leaves = self._ring.num_slots * options.num_envs
         self._priorities = Priorities(num_leaves, options, options.device)
@@ -112,6 +119,8 @@ class PrioritizedReplay(UniformReplay):
         self._follow(num_steps, priorities)
 
     def _follow(self, num_steps: int, priorities: Tensor | None) -> None:
+        if priorities is not None:
+            priorities = torch.where(self._is_complete(), priorities, 0.0)
         if self._native is not None:
             self._native.follow_head(num_steps, priorities)
             return
@@ -127,6 +136,13 @@ class PrioritizedReplay(UniformReplay):
             priorities = mine.accept(priorities, self.max_priority)
         is_invalid = (ring.flags.index_select(0, new % ring.num_slots) & INVALID) != 0
         self._assign(new, torch.where(is_invalid, 0, mine.masses(priorities)))
+
+    def _is_complete(self) -> Tensor:
+        """Whether the last timestep completed a transition that can be sampled; bool ``[1, N]``."""
+        ring = self._ring
+        timestep = (ring.head - self.options.n_step).view(1)
+        flags = ring.flags.index_select(0, timestep % ring.num_slots)
+        return (timestep >= 0) & ((flags & INVALID) == 0)
 
     def _assign(self, timesteps: Tensor, masses: Tensor) -> None:
         """Set the leaves of whole timesteps ``[T]`` to ``[T, N]``; skip negative timesteps."""
@@ -214,7 +230,7 @@ class PrioritizedReplay(UniformReplay):
         return self._weighed(ids, beta)
 
     def _check_beta(self, beta: float | Tensor) -> None:
-        """Raise InvalidArgumentError unless beta is allowed; its value is not read from a GPU."""
+        """Raise InvalidArgumentError unless beta is allowed; graphs do not read its value."""
         device = self.options.device
         if not isinstance(beta, Tensor):
             check_range("beta", beta, 0.0, 1.0)
@@ -222,7 +238,7 @@ class PrioritizedReplay(UniformReplay):
         is_number = beta.dtype != torch.bool and not beta.is_complex()
         is_scalar = is_number and beta.shape == () and beta.device.type == device.type
         check("beta", beta, is_scalar, f"a scalar tensor on {device}")
-        if device.type == "cpu":
+        if self._native is not None:
             check_range("beta", float(beta.detach()), 0.0, 1.0)
 
     def sample_at(self, ids: ArrayLike) -> Batch:

@@ -169,12 +169,12 @@ class SharedPrioritizedReplay:
         is_live = (columns >= first) & (columns < first + headers[changed, NUM_LIVE, None])
         is_live &= (number[changed] >= 0)[:, None]
         index = changed[:, None] * self._block_cells + columns
+        is_live &= (self._shared.cells.flags[index] & INVALID) == 0
         given = self._shared.priorities[index].to(torch.float64)
         given = torch.where(is_live, given, 0.0)
         largest = self.max_priority.clone()
         given = torch.where(given.isnan(), largest, given)  # the writer gave no priority
         accepted = self._priorities.accept(given, largest)
-        is_live &= (self._shared.cells.flags[index] & INVALID) == 0
         masses = torch.where(is_live, self._priorities.masses(accepted), 0)
         self._priorities.sums.assign(index.flatten(), masses.flatten())
         self._known[changed] = number[changed]

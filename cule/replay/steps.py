@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike as NumpyArrayLike
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cule.errors import InvalidArgumentError, shown
@@ -82,8 +83,8 @@ def checked_tensor(
         is_plain = value.layout == torch.strided and not value.is_nested
         if is_plain and value.dtype == dtype and value.shape == shape and value.device == device:
             return value
-    elif isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # torch does not support read-only memory
+    elif isinstance(value, np.ndarray):
+        value = _readable(value)
     try:
         tensor: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -97,6 +98,13 @@ def checked_tensor(
     if tensor.dtype != dtype and (exact or not fits):
         raise InvalidArgumentError(f"{name} has dtype {tensor.dtype}; it must be {dtype}")
     return tensor.to(device=device, dtype=dtype, non_blocking=device.type == "cuda")
+
+
+def _readable(array: NDArray[Any]) -> NDArray[Any]:
+    """An array as torch reads it: not read-only, no negative strides, bytes in native order."""
+    if not array.flags.writeable or min(array.strides, default=0) < 0:
+        array = array.copy()
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def check_mode(step: Step, options: StorageOptions) -> None:

@@ -245,7 +245,7 @@ class Archive:
         return ways
 
     def _as_rows(self, rows: Array, count: int | None = None) -> NDArray[np.int64]:
-        array = np.atleast_1d(to_numpy(rows))
+        array = np.atleast_1d(_as_numbers("rows", rows))
         array = as_array("rows", array, "integers", (len(array) if count is None else count,))
         if len(array) and not (array.min() >= 0 and array.max() < len(self)):
             raise InvalidArgumentError(
@@ -409,9 +409,16 @@ def _split(values: NDArray[np.uint8], sizes: NDArray[np.int64]) -> list[NDArray[
     return np.split(values, np.cumsum(sizes)[:-1]) if len(sizes) else []
 
 
+def _as_numbers(name: str, value: Array) -> NDArray[Any]:
+    try:
+        return np.asarray(to_numpy(value))
+    except ValueError:  # lists of different lengths
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be an array") from None
+
+
 def _by_env(name: str, value: Array, n: int, dtype: Any) -> NDArray[Any]:
     """Numbers by environment, ``[N]``; one number is for all."""
-    array = np.asarray(to_numpy(value))
+    array = _as_numbers(name, value)
     if array.dtype.kind not in ("iuf" if dtype is float else "iu") or array.shape not in ((), (n,)):
         raise InvalidArgumentError(
             f"{name} has shape {array.shape} and dtype {array.dtype}; it must be numbers [{n}]"
@@ -422,7 +429,7 @@ def _by_env(name: str, value: Array, n: int, dtype: Any) -> NDArray[Any]:
 def _as_history(actions: Array, n: int) -> NDArray[np.uint8]:
     if actions is None:
         return np.empty((0, n), np.uint8)
-    array = np.asarray(to_numpy(actions))
+    array = _as_numbers("actions", actions)
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != n:
         raise InvalidArgumentError(
             f"actions has shape {array.shape} and dtype {array.dtype}; it must be integers [T, {n}]"

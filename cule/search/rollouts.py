@@ -69,7 +69,8 @@ class RandomActions:
         drawn = self._draw(count)
         changes = self._rng.random(count) < self._change
         self._actions = np.where(changes, drawn, self._actions)
-        return self._actions
+        actions: NDArray[np.int64] = self._actions.copy()
+        return actions
 
 
 def branch(env: AtariVectorEnv, states: Array) -> NDArray[np.int64]:

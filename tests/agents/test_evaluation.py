@@ -239,11 +239,16 @@ def test_noise_is_off_and_greedy_is_greedy() -> None:
 
 def test_refused_requests() -> None:
     agent = small_learner("ppo")
-    for name, value in (("episodes", 9), ("episodes", "20"), ("seed", -1), ("seed", "0")):
+    for name, value in (
+        ("episodes", 9), ("episodes", "20"), ("seed", -1), ("seed", "0"), ("greedy", "no"),
+        ("num_envs", "3"), ("num_envs", 2.5), ("num_envs", None),
+    ):  # fmt: skip
         with pytest.raises(InvalidArgumentError, match=f"^{name} is {value!r}"):
             evaluate(agent, env=Catch(3), **{name: value})  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="protocol"):
         make_eval_env(agent.config, "easy", 3)
+    with pytest.raises(InvalidArgumentError, match="protocol"):
+        evaluate(agent, protocol=["noop"])  # type: ignore[arg-type]
 
 
 @pytest.mark.ale

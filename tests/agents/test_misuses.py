@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import cule
-from cule.agents import PPO, DQNConfig, PPOConfig
+from cule.agents import PPO, DQNConfig, PPOConfig, RunOptions, start_run
 from cule.errors import CheckpointError
 from cule.replay import (
     PrioritizedReplay,
@@ -23,6 +23,34 @@ from tests.support.catch import Catch
 from tests.support.learners import small_learner
 
 CONFIG = PPOConfig(game="pong", num_envs=2, num_steps=8, network="small", decorrelate_steps=0)
+
+
+def test_a_run_of_something_else(tmp_path: Path) -> None:
+    options = RunOptions(out=str(tmp_path))
+    with pytest.raises(cule.InvalidArgumentError, match="agent_class is 'ppo'"):
+        start_run("ppo", CONFIG, options)  # type: ignore[arg-type]
+    with pytest.raises(cule.InvalidArgumentError, match=r"options is .* it must be RunOptions"):
+        start_run(PPO, CONFIG, {"out": str(tmp_path)})  # type: ignore[arg-type]
+
+
+def test_a_network_by_name() -> None:
+    with pytest.raises(cule.InvalidArgumentError, match=r"network is 'mlp'; .* of the config"):
+        PPO(CONFIG, network="mlp")  # type: ignore[arg-type]
+
+
+def test_a_network_that_needs_the_axis_of_one_frame() -> None:
+    class OneFrame(torch.nn.Module):
+        def __init__(self, obs_shape: tuple[int, ...], num_actions: int) -> None:
+            super().__init__()
+            self.filters = torch.nn.Conv2d(1, num_actions + 1, obs_shape[1:])
+
+        def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            found = self.filters(obs.float()).flatten(1)
+            return found[:, 1:], found[:, 0]
+
+    config = PPOConfig(num_envs=2, num_steps=8, img_size=12, stack_num=1, decorrelate_steps=0)
+    with pytest.raises(cule.InvalidArgumentError, match=r"cannot read .* \[B, 12, 12\]"):
+        PPO(config, network=OneFrame)
 
 
 @pytest.mark.parametrize("config", ["pong", DQNConfig(), None])
@@ -117,6 +145,10 @@ def test_a_buffer_of_an_environment(buffer: Any) -> None:
     env = cule.AtariVectorEnv("pong", 2, output="torch")
     with pytest.raises(cule.InvalidArgumentError, match=r"Options\.for_env\(env"):
         buffer(env)
+    with pytest.raises(cule.InvalidArgumentError, match=r"PrioritizedOptions\.for_env"):
+        PrioritizedReplay(ReplayOptions())  # type: ignore[arg-type]
+    with pytest.raises(cule.InvalidArgumentError, match="env is None, which has no num_envs"):
+        ReplayOptions.for_env(None)  # type: ignore[arg-type]
 
 
 def test_a_step_of_the_wrong_method() -> None:

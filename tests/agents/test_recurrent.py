@@ -306,13 +306,18 @@ def test_predictions_with_and_without_memory(name: str) -> None:
     assert not torch.equal(memory, once)
     agent.predict(obs)
     with pytest.raises(
-        InvalidArgumentError, match=r"shape \(3, 64\); it must be of shape \(2, 64\)"
+        InvalidArgumentError, match=r"shape \(3, 64\); it must be a .* of shape \(2, 64\)"
     ):
         agent.predict(obs[:2], memory=memory)
+    for bad in (memory.numpy(), memory.double(), [0.0]):
+        with pytest.raises(InvalidArgumentError, match=r"memory is .*, from new_memory"):
+            agent.predict(obs, memory=bad)
     other = PPO(PPOConfig(network="mlp", num_envs=2), Catch(2))
     assert other.new_memory(2) is None
-    with pytest.raises(InvalidArgumentError, match=r"memory is a tensor .* it must be None"):
+    with pytest.raises(InvalidArgumentError, match=r"memory is .* it must be None"):
         other.predict(np.zeros((2, 2, 5, 5), np.uint8), memory=memory)
+    with pytest.raises(InvalidArgumentError, match=r"memory is \[1\]; it must be None"):
+        other.predict(np.zeros((2, 2, 5, 5), np.uint8), memory=[1])  # type: ignore[arg-type]
 
 
 @BOTH

@@ -225,6 +225,19 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
         agent.env.close()
 
 
+def test_opponents_that_cannot_act() -> None:
+    games = cule.MultiAgentVectorEnv("pong", 1, output="torch", autoreset_mode="SameStep")
+    for opponent in ("random", 3):
+        with pytest.raises(
+            cule.InvalidArgumentError, match=f"opponent is {opponent!r}; it must be"
+        ):
+            SelfPlayEnv(games, opponent)  # type: ignore[arg-type]
+    for count in (0, -1, 1.5):
+        with pytest.raises(cule.InvalidArgumentError, match=f"num_actions is {count}"):
+            RandomOpponent(count)  # type: ignore[arg-type]
+    games.close()
+
+
 @pytest.mark.usefixtures("short_episodes")
 def test_evaluations_of_self_play_are_against_random_actions() -> None:
     agent = PPO(PPOConfig(**SMALL, total_steps=32))

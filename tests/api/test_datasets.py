@@ -306,6 +306,11 @@ def test_what_cannot_be_recorded(make_env: MakeEnv, options: dict[str, Any], nam
         Recorder(make_env(**options))
 
 
+def test_what_is_no_environment_cannot_be_recorded() -> None:
+    with pytest.raises(cule.InvalidArgumentError, match="env is None; it must be an AtariVec"):
+        Recorder(None)  # type: ignore[arg-type]
+
+
 def test_modifications_in_files_cannot_be_recorded(make_env: MakeEnv, tmp_path: Path) -> None:
     path = tmp_path / "mods.toml"
     path.write_text('[[modifications]]\nname = "a"\nwhen = "reset"\nprogram = "poke(3, 0)"\n')

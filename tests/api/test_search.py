@@ -244,6 +244,7 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
         ({"cells": cells.astype(int)}, "of int64; it must be uint8"),
         ({"cells": np.zeros((2, 3), np.uint8)}, "has 3 bytes .* of this archive have 1"),
         ({"scores": [1, 2, 3]}, r"scores has shape \(3,\)"),
+        ({"scores": [[1], [2, 3]]}, "scores is .* must be an array"),
         ({"steps": 1.5}, "steps has shape .* float64"),
         ({"actions": np.zeros(2, int)}, r"actions has shape \(2,\)"),
         ({"actions": np.full((1, 2), 300)}, r"actions are in 300\.\.300"),
@@ -430,6 +431,8 @@ def test_random_actions_are_held(make_env: MakeEnv) -> None:
     drawn = np.array([policy() for _ in range(400)])
     np.testing.assert_array_equal(drawn, [same() for _ in range(400)])
     assert set(np.unique(drawn)) == set(range(9))
+    policy().fill(100)
+    assert policy().max() < 9
     changes = (drawn[1:] != drawn[:-1]).mean()
     assert abs(changes - 0.1 * 8 / 9) < 0.01
 

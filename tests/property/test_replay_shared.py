@@ -359,6 +359,28 @@ def test_the_learner_goes_first() -> None:
     killed.close()
 
 
+def test_first_priorities_of_ignored_steps_have_no_effect() -> None:
+    options = SharedOptions(
+        capacity=100, obs_shape=(1,), stack=1, block_size=4, autoreset_mode="NextStep"
+    )
+    no, yes = [False], [True]
+    with SharedPrioritizedReplay(options) as replay:
+
+        def prioritize(batch: Any) -> torch.Tensor:
+            return torch.where(batch.weights > 0, 2.0, 1000.0)
+
+        with ReplayWriter(replay.handle(), 0, prioritize) as writer:
+            writer.start(np.zeros((1, 1), np.uint8))
+            for ends, starts in ((yes, no), (no, yes), (no, no)):
+                step = SimpleNamespace(
+                    frame=np.zeros((1, 1), np.uint8), reward=[0.0], terminated=ends, truncated=no,
+                    life_lost=no, first=starts, final_frame=None,
+                )  # fmt: skip
+                writer.append([0], step)
+        assert replay.poll() == 3
+        assert float(replay.max_priority) == 2.0
+
+
 def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
     options = SharedOptions(capacity=100, obs_shape=(1,), stack=1, block_size=4, num_writers=2)
     with SharedPrioritizedReplay(options) as replay:

@@ -208,7 +208,8 @@ def test_short_rings_are_told_of() -> None:
         ("device", 1.5), ("max_episode_steps", 0), ("seed", -1), ("seed", 2**31),
         ("device", "meta"), ("device", "xpu"), ("obs_dtype", torch.quint8),
         ("num_envs", 2**62), ("terminal_on_life_loss", "x"), ("replacement", []),
-        ("obs_shape", (10**400,)),
+        ("obs_shape", (10**400,)), ("pad", np.array(["zero", "repeat"])),
+        ("autoreset_mode", np.array(["SameStep"])),
     ],
 )  # fmt: skip
 def test_bad_options_are_named(name: str, value: object) -> None:
@@ -269,6 +270,20 @@ def test_invalid_calls_change_nothing() -> None:
         replay.sample_at([[1]])
     for name, value in contents(replay).items():
         assert torch.equal(value, before[name]), name
+
+
+def test_arrays_of_any_layout() -> None:
+    frames = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    replay = UniformReplay(ReplayOptions(**{**SMALL, "stack": 1, "n_step": 1}))
+    replay.start(frames[::-1, ::-2])
+    assert replay.observe().tolist() == [[11, 9, 7], [5, 3, 1]]
+    step = SimpleNamespace(
+        frame=np.zeros((2, 3), np.uint8), reward=np.array([1, 2], ">f4"), terminated=[False] * 2,
+        truncated=[False] * 2, life_lost=[False] * 2, first=[False] * 2, final_frame=frames[:, :3],
+    )  # fmt: skip
+    replay.append(np.array([3, 4])[::-1], step)
+    batch = replay.sample_at(np.array([0, 1])[::-1])
+    assert (batch.actions.tolist(), batch.returns.tolist()) == ([3, 4], [2, 1])
 
 
 def fill_without_start(replay: UniformReplay) -> None:

@@ -202,6 +202,35 @@ def test_first_priorities() -> None:
     np.testing.assert_allclose(shares[-2:], np.array([2.5, 5]) / shares_total(replay), rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_native", [True, False])
+def test_first_priorities_of_no_transition_have_no_effect(
+    is_native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_native:
+        monkeypatch.setattr(native, "is_used", lambda device: False)
+    options = PrioritizedOptions(
+        capacity=9, obs_shape=(1,), stack=1, n_step=2, autoreset_mode="NextStep"
+    )
+    replay = PrioritizedReplay(options)
+    replay.start(np.zeros((1, 1), np.uint8))
+    no, yes = np.zeros(1, bool), np.ones(1, bool)
+    for ends, starts, priority in (
+        (no, no, 1000.0),  # completes none
+        (yes, no, 2.0),
+        (no, yes, 3.0),
+        (no, no, 1000.0),  # completes the reset
+        (no, no, 0.5),
+    ):
+        step = SimpleNamespace(
+            frame=np.zeros((1, 1), np.uint8), reward=[0.0], terminated=ends, truncated=no,
+            life_lost=no, first=starts, final_frame=None,
+        )  # fmt: skip
+        replay.append([0], step, priorities=[priority])
+    assert float(replay.max_priority) == 3.0
+    masses = replay.sample_at(range(4)).probabilities * shares_total(replay)
+    np.testing.assert_allclose(masses, np.array([2.0, 3.0, 0.0, 0.5]) ** 0.6, rtol=1e-5)
+
+
 def shares_total(replay: PrioritizedReplay) -> float:
     return int(replay._priorities.sums.total()) / MASS_SCALE
 

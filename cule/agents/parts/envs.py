@@ -155,7 +155,7 @@ def _games(config: AgentConfig) -> str | list[tuple[str, int]]:
 
 
 def obs_shape(env: FrameEnv) -> tuple[int, ...]:
-    """Shape of one observation: ``[S, H, W]`` or ``[D]``."""
+    """Shape of one observation: ``[S, H, W]``, ``[S, H, W, 3]`` or ``[D]``."""
     shape = env.single_observation_space.shape
     assert shape is not None
     return tuple(shape)
@@ -181,7 +181,7 @@ def split_obs_shape(env: FrameEnv) -> tuple[int, tuple[int, ...]]:
     Environments with a `frame_stack` of 1 have images whose first axis is of channels.
     """
     shape = obs_shape(env)
-    is_stack = len(shape) == 3 and getattr(env, "frame_stack", 0) != 1
+    is_stack = len(shape) >= 3 and getattr(env, "frame_stack", 0) != 1
     return (shape[0], shape[1:]) if is_stack else (1, shape)
 
 
@@ -348,10 +348,17 @@ def check_env(env: object) -> None:
             f"the environment, a {type(env).__name__}, has no {', '.join(missing)}; agents need "
             "what cule.AtariVectorEnv has under these names"
         )
-    output = getattr(getattr(env, "config", None), "output", "torch")
+    config = getattr(env, "config", None)
+    output = getattr(config, "output", "torch")
     if output != "torch":
         raise InvalidArgumentError(
             f"output of the environment is {shown(output)}; an agent needs output='torch'"
+        )
+    num_envs = env.num_envs  # type: ignore[attr-defined]  # as above
+    batch_size = getattr(config, "batch_size", 0) or num_envs
+    if batch_size != num_envs:
+        raise InvalidArgumentError(
+            f"batch_size of the environment is {batch_size}; it must be num_envs, {num_envs}"
         )
     mode = env.metadata.get("autoreset_mode")  # type: ignore[attr-defined]  # it has one
     name = getattr(mode, "value", mode)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.graphs import copied_scalars
 from cule.agents.parts.setup import Network, Setup
-from cule.errors import DivergedError, InvalidArgumentError
+from cule.errors import DivergedError, InvalidArgumentError, shown
 from cule.option_fields import config_from
 from cule.replay.options import check_bool
 
@@ -134,13 +134,7 @@ class Learner(Protocol):
         batch = self.setup.check_obs((given[None] if is_single else given).to(self.device))
         options: dict[str, Any] = {"greedy": greedy}
         if memory is not None:
-            blank = self.new_memory(len(batch))
-            if blank is None or memory.shape != blank.shape:
-                raise InvalidArgumentError(
-                    f"memory is a tensor of shape {tuple(memory.shape)}; it must be "
-                    + ("None" if blank is None else f"of shape {tuple(blank.shape)}")
-                )
-            options["memory"] = memory
+            options["memory"] = _checked_memory(memory, self.new_memory(len(batch)))
         was_training = self.network.training
         self.network.eval()
         try:
@@ -233,6 +227,22 @@ class Learner(Protocol):
         from cule.agents.run.evaluation import evaluate
 
         return evaluate(self, **options)
+
+
+def _checked_memory(memory: Tensor, blank: Tensor | None) -> Tensor:
+    """The memory, or InvalidArgumentError unless it is like a blank one."""
+    is_tensor = isinstance(memory, Tensor)
+    given = (
+        f"a {memory.dtype} tensor of shape {tuple(memory.shape)}" if is_tensor else shown(memory)
+    )
+    if blank is None:
+        raise InvalidArgumentError(f"memory is {given}; it must be None: the network has none")
+    if not is_tensor or (memory.shape, memory.dtype) != (blank.shape, blank.dtype):
+        raise InvalidArgumentError(
+            f"memory is {given}; it must be a {blank.dtype} tensor of shape {tuple(blank.shape)}, "
+            "from new_memory"
+        )
+    return memory
 
 
 def progress_of(learner: Learner, metrics: Metrics) -> Progress:

@@ -168,6 +168,11 @@ class Setup:
             if isinstance(given, nn.Module):
                 network = given
             elif given is not None:
+                if not callable(given):
+                    raise InvalidArgumentError(
+                        f"network is {shown(given)}; it must be a torch.nn.Module, or a function "
+                        "or class that makes one (by name it is an option of the config)"
+                    )
                 network = given(self.obs_shape, self.num_actions)
                 if not isinstance(network, nn.Module):
                     raise InvalidArgumentError(
@@ -187,7 +192,10 @@ class Setup:
                         name_rows(network, [slot.name for slot in slots])
             network = network.to(self.device)
             if outputs:
-                check_network(network, self.obs_shape, self.obs_dtype, outputs, self.device)
+                # A buffer gives a stack of one frame without its axis.
+                stack, frame_shape = split_obs_shape(self.env)
+                for shape in {self.obs_shape, self.obs_shape if stack > 1 else frame_shape}:
+                    check_network(network, shape, self.obs_dtype, outputs, self.device)
         broadcast_module(network)
         return network
 

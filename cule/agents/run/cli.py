@@ -280,8 +280,8 @@ def _play_episodes(
     atari = make_eval_env(config, options.protocol, num_envs)
     stack.callback(atari.close)
     env: FrameEnv = atari
+    each = -(-options.episodes // atari.num_envs)
     if options.video is not None:
-        each = -(-options.episodes // atari.num_envs)
         env = recorded = stack.enter_context(RecordedEnv(atari, options.video, episodes=each))
         stack.push(lambda kind, *_: recorded.finish() if kind is None else None)
     agent = load_to_play(content, env, options.device, agent_class)
@@ -292,7 +292,7 @@ def _play_episodes(
         seed=options.seed,
         greedy=options.greedy,
         env=env,
-        on_episodes=partial(show_episodes, total=-(-options.episodes // num_envs) * num_envs),
+        on_episodes=partial(show_episodes, total=each * atari.num_envs),
     )
     normalized = result.human_normalized
     human = "no human score" if normalized is None else f"human-normalized {normalized:.1%}"

@@ -41,7 +41,7 @@ from cule.envs.options import PRESETS, modification_names
 from cule.errors import CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of, resolve, resolve_players
 from cule.games.modifications import ORIGINAL, all_modifications, modify_spec
-from cule.replay.options import check_int
+from cule.replay.options import check_bool, check_int
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -167,7 +167,8 @@ def evaluate(
         seed: Seed of environments and actions.
         greedy: Choose the best actions, instead of sampling from policies and following action
             values epsilon-greedily.
-        num_envs: Environments; 0: one per episode, up to 128.
+        num_envs: Environments, rounded up to a multiple of the games; 0: one per episode, up to
+            128.
         env: Environments to use instead of those of the protocol.
         on_frames: Called with the newest frames ``[N, ...]`` after every step.
         on_episodes: Called again and again with the number of episodes that have ended.
@@ -176,11 +177,14 @@ def evaluate(
         Scores and lengths of the episodes.
 
     Raises:
-        InvalidArgumentError: Too few or too many episodes, a negative seed, or a protocol that is
-            unknown or does not fit the agent.
+        InvalidArgumentError: Too few or too many episodes, a negative seed or number of
+            environments, `greedy` that is not a bool, or a protocol that is unknown or does not fit
+            the agent.
     """
     check_request(episodes, protocol)
     check_int("seed", seed, 0)
+    check_int("num_envs", num_envs, 0)
+    check_bool("greedy", greedy)
     own_env = env is None
     if env is None:
         if not getattr(agent.setup.env, "has_states", True):
@@ -213,7 +217,7 @@ def _game_of(config: AgentConfig) -> str:
 def check_request(episodes: int, protocol: str) -> None:
     """Check arguments of `evaluate`."""
     check_int("episodes", episodes, MIN_EPISODES, MAX_EPISODES)
-    if protocol not in PROTOCOLS:
+    if not isinstance(protocol, str) or protocol not in PROTOCOLS:
         raise InvalidArgumentError(
             f"protocol is {shown(protocol)}; it must be one of {', '.join(PROTOCOLS)}"
         )
@@ -250,10 +254,11 @@ def make_eval_env(
 ) -> AtariVectorEnv | SelfPlayEnv:
     """Make the environments of a protocol, for an agent trained with a config.
 
-    With several players the opponents play at random.
+    At least `num_envs`: a multiple of the games. With several players the opponents play at random.
     """
     seats = max(config.num_players // 2, 1)
-    config = eval_config(config, protocol, -(-num_envs // seats) * seats)
+    least = seats * (config.game.count(",") + 1)
+    config = eval_config(config, protocol, -(-num_envs // least) * least)
     if config.num_players == 1:
         return make_env(config)
     games = make_games(config, seats)

@@ -467,9 +467,16 @@ def start_run(
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
-        InvalidArgumentError: The protocol of evaluations does not fit the config.
+        InvalidArgumentError: The protocol of evaluations does not fit the config, or the algorithm
+            or the options are none.
         CuleError: The environment, the network or the opponent cannot be made.
     """
+    if not hasattr(agent_class, "config_class"):
+        raise InvalidArgumentError(
+            f"agent_class is {shown(agent_class)}; it must be an algorithm, such as PPO"
+        )
+    if not isinstance(options, RunOptions):
+        raise InvalidArgumentError(f"options is {shown(options)}; it must be RunOptions")
     folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
