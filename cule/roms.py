@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cule.errors import UnknownGameError, warn
+from cule.errors import InvalidArgumentError, UnknownGameError, shown, warn
 from cule.games import find_rom, game_id_of, load_roms
 
 
@@ -42,8 +42,15 @@ def assemble(source: str, origin: int = 0xF000) -> tuple[bytes, dict[str, int]]:
         The bytes from `origin` on, and the addresses of the names.
 
     Raises:
-        InvalidArgumentError: An invalid statement; the message has its line.
+        InvalidArgumentError: An invalid statement; the message has its line. Or `source` is no
+            text, or `origin` no address.
     """
     from cule.games import assembler
 
+    if not isinstance(source, str):
+        raise InvalidArgumentError(f"source is {shown(source)}; it must be a str")
+    if not isinstance(origin, int) or not 0 <= origin <= 0xFFFF:
+        raise InvalidArgumentError(
+            f"origin is {shown(origin)}; it must be an integer in 0..{0xFFFF}"
+        )
     return assembler.assemble(source, origin)

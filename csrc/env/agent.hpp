@@ -136,10 +136,10 @@ CULE_HD bool reset_agent(Ale& ale, AgentState& a, const AgentOptions& o, Mt19937
 }
 
 // ALE action for a point on the joystick (x to the right, y up) and a button value, each against
-// the threshold.
+// the threshold. With a negative one opposite directions can be pressed, and cancel.
 CULE_HD inline i32 action_from_joystick(float x, float y, float fire, float threshold) {
-  const i32 horizontal = x > threshold ? 1 : x < -threshold ? -1 : 0;
-  const i32 vertical = y > threshold ? 1 : y < -threshold ? -1 : 0;
+  const i32 horizontal = i32(x > threshold) - i32(x < -threshold);
+  const i32 vertical = i32(y > threshold) - i32(y < -threshold);
   return action_of_direction(horizontal, vertical, fire > threshold);
 }
 

@@ -46,7 +46,8 @@ def joystick_action(
 ) -> Action:
     """The action of a joystick position and the button.
 
-    Below ``-threshold`` is left or down, above ``threshold`` right, up or pressed.
+    Below ``-threshold`` is left or down, above ``threshold`` right, up or pressed. Opposite
+    directions, which a negative threshold allows, cancel.
     """
     return Action(_core.joystick_action(horizontal, vertical, fire, threshold))
 

@@ -378,9 +378,10 @@ class ALEInterface:
             check_no_device(filename)
             with open(filename, "wb") as file:
                 file.write(picture)
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise InvalidArgumentError(
-                f"filename is {shown(filename)}, which cannot be written: {error.strerror or error}"
+                f"filename is {shown(filename)}, which cannot be written: {reason}"
             ) from None
 
     # --- States ---------------------------------------------------------------------------------
@@ -499,7 +500,7 @@ def _describe(buffer: object) -> str:
     """Type, and of an array dtype and shape."""
     if isinstance(buffer, np.ndarray):
         return f"an array of {buffer.dtype}, shape {buffer.shape}"
-    return repr(buffer)
+    return shown(buffer)
 
 
 def _deliver(name: str, values: NDArray[np.uint8], buffer: _Buffer) -> _Buffer:

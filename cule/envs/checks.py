@@ -148,7 +148,7 @@ def to_own_numpy(value: object) -> Array:
         return to_numpy(value)
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):  # lists of different lengths
+    except (TypeError, ValueError, RuntimeError):  # of different lengths, or of odd tensors
         return value
     return array.astype(np.float32) if is_list and array.dtype == np.float64 else array
 

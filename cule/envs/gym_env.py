@@ -27,7 +27,12 @@ from cule.envs.ale_interface import ALEInterface
 from cule.envs.ale_state import ALEState
 from cule.envs.checks import Array, as_bool, as_float, as_int, to_numpy
 from cule.envs.concurrency import calls_one_at_a_time
-from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.errors import (
+    ActionRangeError,
+    ActionShapeError,
+    ArgumentTypeError,
+    GymArgumentError,
+)
 from cule.envs.options import MAX_ACTION_DELAY, EnvOptions, modification_names, takes_options
 from cule.envs.plan import continuous_action_space
 from cule.envs.registration import VECTOR_PREFIX
@@ -141,11 +146,12 @@ class AtariEnv(gymnasium.Env[Array, Array]):
         """
         check_keywords("AtariEnv", keywords, init_fields(GymOptions))
         options = self._options = GymOptions(game, *arguments, **keywords)
-        if options.obs_type not in tuple(_SCREENS):
+        if not isinstance(options.obs_type, str) or options.obs_type not in _SCREENS:
             raise GymArgumentError(
                 f"obs_type is {shown(options.obs_type)}; it must be one of {', '.join(_SCREENS)}"
             )
-        if options.render_mode not in (None, "rgb_array"):
+        mode = options.render_mode
+        if mode is not None and not (isinstance(mode, str) and mode == "rgb_array"):
             raise GymArgumentError(
                 f"render_mode is {shown(options.render_mode)}; it must be 'rgb_array' or None (to "
                 "watch, wrap it in gymnasium.wrappers.HumanRendering)"
@@ -283,8 +289,16 @@ class AtariEnv(gymnasium.Env[Array, Array]):
 
         Returns:
             The two words made from the seed: for the environment's and for the console's stream.
+
+        Raises:
+            ArgumentTypeError: No seed.
         """
-        words = np.random.SeedSequence(seed).generate_state(2)
+        try:
+            words = np.random.SeedSequence(seed).generate_state(2)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(
+                f"seed is {shown(seed)}; it must be None, or an integer of 0 or more"
+            ) from None
         self._np_random, _ = seeding.np_random(int(words[0]))
         self.ale.setInt("random_seed", int(words[1].astype(np.int32)))
         return words[0], words[1]

@@ -63,7 +63,8 @@ def unpack_states(packed: Sequence[bytes], state_size: int | None = None) -> NDA
         ArgumentTypeError: `packed` is no list, or `state_size` no integer.
         MissingPackageError: This Python was built without lzma.
     """
-    if isinstance(packed, bytes) or not hasattr(packed, "__len__"):
+    is_scalar = getattr(packed, "shape", None) == ()  # has a __len__ that raises
+    if isinstance(packed, bytes) or is_scalar or not hasattr(packed, "__len__"):
         raise ArgumentTypeError(f"packed is {shown(packed)}; it must be a list of bytes")
     size = None if state_size is None else as_int("state_size", state_size, 1)
     if len(packed) == 0:

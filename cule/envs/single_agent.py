@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs.actions import Action
-from cule.envs.checks import Array
+from cule.envs.checks import Array, to_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import EnvOptions, resolve_options, takes_options
 from cule.envs.plan import (
@@ -203,7 +203,7 @@ class ALEVectorInterface:
 
 def _array(name: str, values: Sequence[object]) -> NDArray[Any]:
     try:
-        return np.asarray(values)
+        return np.asarray(to_numpy(values))
     except ValueError:  # sequences of different lengths
         raise ArgumentTypeError(
             f"{name} is {shown(values)}; it must be a sequence of numbers"

@@ -201,8 +201,9 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
 
         Raises:
             NotResetError: Before the first reset.
+            CallOrderError: Environments have been sent and not received.
         """
-        self._check_ready()
+        self._check_ready("render")
         if self.render_mode is None:
             warn("render_mode is None; make the environment with 'rgb_array'")
             return None

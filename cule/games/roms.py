@@ -108,6 +108,8 @@ def read_rom(path: Path) -> bytes:
     except OSError as error:
         name = shown(str(path))
         raise RomNotFoundError(f"cannot read ROM file {name}: {error.strerror or error}") from None
+    except ValueError as error:  # a null character, or one that no file's name has
+        raise RomNotFoundError(f"cannot read ROM file {shown(str(path))}: {error}") from None
     if not data:
         raise UnsupportedRomError(f"{path} is empty")
     if len(data) > MAX_ROM_BYTES:

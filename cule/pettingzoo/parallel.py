@@ -85,7 +85,8 @@ class AtariParallelEnv(ParallelEnv):  # type: ignore[misc]  # the library is opt
         variant = resolve_variant(game, num_players, mode, arguments)
         self._obs_type = as_choice("obs_type", obs_type, OBS_TYPES)
         self._max_cycles = as_int("max_cycles", max_cycles, 1)
-        if render_mode not in (None, "rgb_array"):
+        is_rgb = isinstance(render_mode, str) and render_mode == "rgb_array"
+        if render_mode is not None and not is_rgb:
             raise InvalidArgumentError(
                 f"render_mode is {shown(render_mode)}; it must be None or 'rgb_array'"
             )

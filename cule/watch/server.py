@@ -126,7 +126,7 @@ class WatchServer(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), WatchHandler)
-        except (OSError, OverflowError, UnicodeError) as error:
+        except (OSError, OverflowError, TypeError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InvalidArgumentError(
                 f"host is {shown(host)} and port {port}; cule cannot listen there: {reason}"

@@ -196,9 +196,9 @@ class ScaledObjects(_Converted):
     def __init__(self, env: AtariVectorEnv | MultiAgentVectorEnv, low: int = 0) -> None:
         """Wrap `env`."""
         super().__init__(env)
-        if low not in (0, -1):
+        self._low = as_int("low", low)
+        if self._low not in (0, -1):
             raise InvalidArgumentError(f"low is {shown(low)}; it must be 0 or -1")
-        self._low = low
         shape = env.single_observation_space.shape
         self._give(gymnasium.spaces.Box(float(low), 1.0, shape, np.float32))
 

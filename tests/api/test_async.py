@@ -87,6 +87,7 @@ def test_order_of_calls(make_env: MakeEnv) -> None:
         lambda: env.step(np.zeros(2, np.int64)),
         lambda: env.step_frames(np.zeros(2, np.int64)),
         env.get_state,
+        env.render,
         env.screens,
     ):
         with pytest.raises(RuntimeError):

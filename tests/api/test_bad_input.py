@@ -431,6 +431,63 @@ def test_tensors_that_are_no_arrays_are_refused(make_env: MakeEnv) -> None:
         env.step(torch.zeros(2, 3, dtype=torch.bfloat16))
 
 
+#: Values that numpy or torch refuses in words of its own.
+ODD_TENSORS = [torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, requires_grad=True)]
+
+
+@pytest.mark.parametrize("value", ODD_TENSORS, ids=str)
+def test_tensors_are_refused_by_the_interface_of_ale_py(make_env: MakeEnv, value: object) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    for call in (
+        lambda: env.ale.reset(value, [1, 2]),
+        lambda: env.ale.reset([0, 1], value),
+        lambda: env.ale.send(value, [1.0, 1.0]),
+        lambda: env.ale.send([0, 0], value),
+        lambda: env.step([value, 0]),
+    ):
+        with pytest.raises(CuleError):
+            call()
+
+
+@pytest.mark.parametrize("value", [np.array(1), torch.tensor(1)], ids=str)
+def test_a_number_is_no_list_of_packed_states(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"packed is .*; it must be a list of bytes") as caught:
+        cule.unpack_states(value)
+    assert isinstance(caught.value, CuleError)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"], ids=ascii)
+def test_names_that_no_file_can_have(name: str, make_env: MakeEnv) -> None:
+    ale = cule.ALEInterface()
+    for load in (
+        lambda: ale.loadROM(name),
+        lambda: ale.isSupportedROM(name),
+        lambda: make_env(rom_path=name),
+    ):
+        with pytest.raises(CuleError):
+            load()
+    ale.loadROM(rom_path("pong"))
+    with pytest.raises(InvalidArgumentError, match="cannot be written"):
+        ale.saveScreenPNG(name)
+
+
+@pytest.mark.parametrize(
+    ("source", "origin", "message"),
+    [
+        (None, 0xF000, "source is None"),
+        (b"NOP", 0xF000, "source is b'NOP'"),
+        ("NOP", None, "origin is None"),
+        ("NOP", 2.5, "origin is 2.5"),
+        ("NOP", -1, "origin is -1"),
+        ("NOP", 2**16, "origin is 65536"),
+    ],
+)
+def test_programs_are_refused(source: Any, origin: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        cule.roms.assemble(source, origin)
+
+
 def test_state_arguments_are_refused(make_env: MakeEnv) -> None:
     env = make_env()
     env.reset(seed=0)

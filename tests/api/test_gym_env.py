@@ -13,7 +13,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cule
-from cule.envs.errors import ActionRangeError, ActionShapeError, GymArgumentError
+from cule.envs.errors import (
+    ActionRangeError,
+    ActionShapeError,
+    ArgumentTypeError,
+    GymArgumentError,
+)
 from cule.errors import ClosedError, CuleError, NotResetError, UnknownGameError
 from cule.games import list_games
 from tests.support.api import MakeEnv
@@ -190,6 +195,8 @@ def test_pickle_makes_the_same_environment_anew() -> None:
         ({"repeat_action_probability": 2.0}, ValueError),
         ({"repeat_action_probability": "a"}, TypeError),
         ({"render_mode": "x"}, gymnasium.error.Error),
+        ({"render_mode": np.zeros(2)}, gymnasium.error.Error),
+        ({"obs_type": np.zeros(2)}, gymnasium.error.Error),
         ({"max_num_frames_per_episode": 1.5}, TypeError),
         ({"continuous_action_threshold": float("nan")}, ValueError),
     ],
@@ -200,6 +207,13 @@ def test_keyword_is_refused(keywords: dict[str, Any], error: type[Exception]) ->
         cule.AtariEnv(**{"game": "pong", **keywords})
     assert isinstance(caught.value, CuleError)
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", [None], np.True_])
+def test_seeds_of_the_game_are_refused(seed: Any) -> None:
+    env = cule.AtariEnv("pong", obs_type="ram")
+    with pytest.raises(ArgumentTypeError, match="seed is "):
+        env.seed_game(seed)
 
 
 def test_actions_are_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import cule
 from cule.errors import shown
-from cule.roms import assemble
+from cule.roms import assemble, get_rom_path
 
 #: Values that take up to 4 MB when Python writes them out.
 LARGE: list[Any] = [
@@ -45,6 +45,7 @@ def test_messages_abbreviate_values(value: Any, tmp_path: Path) -> None:
     env = cule.AtariVectorEnv("pong", 2, num_threads=1)
     env.reset(seed=0)
     ale = cule.ALEInterface()
+    ale.loadROM(get_rom_path("pong"))
     calls: list[Callable[[], object]] = [
         lambda: env.step(value),
         lambda: env.reset(seed=value),
@@ -62,6 +63,7 @@ def test_messages_abbreviate_values(value: Any, tmp_path: Path) -> None:
         lambda: ale.setString("rom_file", value),
         lambda: ale.loadROM(value),
         lambda: ale.restoreState(value),
+        lambda: ale.getRAM(value),
         lambda: assemble(value if isinstance(value, str) else "x" * 10**6),
     ]
     for name in options_of_environments():

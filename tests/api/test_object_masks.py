@@ -240,6 +240,8 @@ class TestWrapper:
         with pytest.raises(InvalidArgumentError, match="obs_type 'image'; it must be 'objects' or"):
             ObjectMasks(images)
         env = cule.AtariVectorEnv("pong", 1, obs_type="objects", num_threads=1)
+        with pytest.raises(InvalidArgumentError, match=r"low is .* it must be an integer"):
+            ScaledObjects(env, np.zeros(2))
         with pytest.raises(InvalidArgumentError, match="low is 1; it must be 0 or -1"):
             ScaledObjects(env, 1)
         with pytest.raises(InvalidArgumentError, match="mode is 'pixels'; it must be"):

@@ -164,6 +164,11 @@ def test_every_game_has_its_id() -> None:
         (("Pong-v5", "gym"), {"gym_reset_return_info": False}, ValueError, "must be True"),
         (("Pong-v5", "gym"), {"use_inter_area_resize": False}, ValueError, "must be True"),
         (("Pong-v5", "gym"), {"max_num_players": 2}, ValueError, "max_num_players is 2"),
+        (("Pong-v5", "gym"), {"max_num_players": np.zeros(2)}, ValueError, "max_num_players is"),
+        (("Pong-v5", "gym"), {"episodic_life": "False"}, TypeError, "episodic_life is 'False'"),
+        (("Pong-v5", "dm"), {"zero_discount_on_life_loss": 2}, TypeError, "zero_discount_on"),
+        (("Pong-v5", np.zeros(2)), {}, ValueError, "env_type is array"),
+        (("Pong-v5", "gym"), {"render_env_id": 1}, ValueError, "render_env_id is 1"),
         (("Pong-v5", "gym"), {"render_mode": "human"}, ValueError, "render_mode is 'human'"),
     ],
 )
@@ -363,6 +368,8 @@ def test_wrong_calls_move_nothing(closing) -> None:
         env.recv()
     with pytest.raises(ValueError, match="a reset has none"):
         env.reset(options={"x": 1})
+    with pytest.raises(ValueError, match="a reset has none"):
+        env.reset(options=np.zeros(2))
     np.testing.assert_array_equal(env.env.ram, info["ram"])
     assert env.step(np.zeros(4, int))[-1]["elapsed_step"].tolist() == [1] * 4
 

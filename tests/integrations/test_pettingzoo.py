@@ -266,6 +266,7 @@ def test_environments_of_ids() -> None:
         ({"game_version": "chess"}, "game_version is 'chess'; "),
         ({"game_version": "classic", "mode": 4}, "mode is 4; with game_version it must be None"),
         ({"obs_type": "rgb"}, "obs_type is 'rgb'; "),
+        ({"render_mode": np.zeros(2)}, "render_mode is array"),
         ({"render_mode": "human"}, "render_mode is 'human'; it must be None or 'rgb_array'"),
         ({"max_cycles": 0}, "max_cycles is 0; "),
     ],

@@ -202,6 +202,19 @@ def test_continuous_actions_at_the_threshold(game: str, threshold: float) -> Non
             pair.step(boundary_actions(rng, 4, threshold))
 
 
+@pytest.mark.parametrize("threshold", [-0.5, 0.0])
+def test_continuous_actions_in_opposite_directions(threshold: float) -> None:
+    """With a negative threshold both are pressed, and cancel."""
+    rng = generator("opposite", threshold)
+    options = {"continuous": True, "continuous_action_threshold": threshold, "stack_num": 1}
+    with VectorPair("ms_pacman", 4, repeat_action_probability=0.0, **options) as pair:
+        pair.reset(seed=2)
+        for _ in range(80):
+            angles = rng.uniform(-np.pi, np.pi, 4)
+            columns = [rng.random(4), angles, rng.random(4)]
+            pair.step(np.stack(columns, axis=1).astype(np.float32))
+
+
 @pytest.mark.parametrize("mode", long_except(["NextStep", "SameStep"], "SameStep"))
 @pytest.mark.parametrize("game", long_except(["breakout", "journey_escape"], "breakout"))
 def test_partial_resets(game: str, mode: str) -> None:

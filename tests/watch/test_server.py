@@ -422,5 +422,7 @@ def test_a_taken_port_is_said() -> None:
         port = served.server.server_port
         with pytest.raises(InvalidArgumentError, match=f"port {port}; cule cannot listen there"):
             WatchServer("127.0.0.1", port, served.session)
+        with pytest.raises(InvalidArgumentError, match="cannot listen there: encoding"):
+            WatchServer("\udcff", 0, served.session)
         with pytest.raises(InvalidArgumentError, match="cannot listen there"):
             WatchServer("no such host", 0, served.session)

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cule.envs.checks import as_choice
-from cule.errors import InvalidArgumentError, shown
+from cule.envs.checks import as_choice, as_int
 from cule.games import load_games
 from cule.lazy import needs
 from cule.wrappers.envpool.pools import DMEnvPool, GymnasiumEnvPool
@@ -68,12 +67,8 @@ def make(task_id: str, env_type: str, **options: Any) -> GymnasiumEnvPool | DMEn
         >>> obs.shape
         (4, 4, 84, 84)
     """
-    if env_type == "dm":
+    if as_choice("env_type", env_type, ("dm", "gym", "gymnasium")) == "dm":
         return make_dm(task_id, **options)
-    if env_type not in ("gym", "gymnasium"):
-        raise InvalidArgumentError(
-            f"env_type is {shown(env_type)}; it must be 'dm', 'gym' or 'gymnasium'"
-        )
     return make_gymnasium(task_id, **options)
 
 
@@ -94,6 +89,7 @@ def make_gymnasium(
     if render_mode is not None:
         as_choice("render_mode", render_mode, ("rgb_array",))
     spec = make_spec(task_id, **options)
+    as_int("render_env_id", render_env_id, 0, spec.config.num_envs - 1)
     return GymnasiumEnvPool(spec, render_mode=render_mode, render_env_id=render_env_id)
 
 

@@ -250,7 +250,7 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises:
             InvalidArgumentError: A wrong seed or environment, or options.
         """
-        if options:
+        if options is not None and not (isinstance(options, Mapping) and not options):
             raise InvalidArgumentError(f"options is {shown(options)}; a reset has none")
         batch = self._reset(env_id, seed)
         return batch.obs, _info(batch)
@@ -288,7 +288,7 @@ class GymnasiumEnvPool(Pool, gymnasium.vector.VectorEnv[Any, Any, Any]):
         if self.render_mode is None:
             raise GymArgumentError("render_mode is None; make the environments with 'rgb_array'")
         ids = self._render_env_id if env_ids is None else env_ids
-        screens: NDArray[np.uint8] = self.env.screens("rgb", np.atleast_1d(np.asarray(ids)))
+        screens: NDArray[np.uint8] = self.env.screens("rgb", ids)
         return screens
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from cule.envs.checks import to_own_numpy
+from cule.envs.checks import as_bool, to_own_numpy
 from cule.envs.errors import ArgumentTypeError
 from cule.envs.options import EnvOptions, resolve_options
 from cule.envs.plan import observation_space, plan_batch
@@ -214,7 +214,8 @@ def make_spec(task_id: str, **options: object) -> EnvSpec:
             "'Pong-v5'"
         )
     for name, value in _FIXED.items():
-        if options.get(name, value) != value:
+        given = options.get(name, value)
+        if not isinstance(given, int | np.integer | np.bool_) or given != value:
             raise InvalidArgumentError(
                 f"{name} is {shown(options[name])}; it must be {shown(value)}"
             )
@@ -246,6 +247,8 @@ def env_options(config: Config) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             kind = InvalidArgumentError if isinstance(value, int) else ArgumentTypeError
             raise kind(f"{name} is {shown(value)}; it must be an integer, at least 1")
+    for name in ("zero_discount_on_life_loss", "episodic_life"):
+        as_bool(name, getattr(config, name))
     options = {name: getattr(config, name) for name in _SHARED}
     options |= {ours: getattr(config, theirs) for theirs, ours in _OURS.items()}
     for name in ("mode", "difficulty"):
