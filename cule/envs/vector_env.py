@@ -73,7 +73,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             keywords: The options likewise.
         """
         self._arguments = (game, config.num_envs)
-        paths = {name: anchored(getattr(config, name)) for name in ("rom_path", "rules")}
+        paths = {k: anchored(getattr(config, k)) for k in ("rom_path", "rules") if k in keywords}
         self._keywords = {**keywords, **paths}
         self._lock = threading.RLock()
         self._config = config
