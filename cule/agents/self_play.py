@@ -86,7 +86,8 @@ class SelfPlayEnv:
                 other side; sides are the even and the odd seats.
 
         Raises:
-            InvalidArgumentError: The observations are not such pictures, or the opponent is none.
+            InvalidArgumentError: The observations are not such pictures, or the opponent cannot
+                act.
         """
         if opponent is not None and not (hasattr(opponent, "act") and hasattr(opponent, "device")):
             raise InvalidArgumentError(

@@ -291,7 +291,7 @@ class AtariEnv(gymnasium.Env[Array, Array]):
             The two words made from the seed: for the environment's and for the console's stream.
 
         Raises:
-            ArgumentTypeError: No seed.
+            ArgumentTypeError: `seed` is not an integer of 0 or more.
         """
         try:
             words = np.random.SeedSequence(seed).generate_state(2)

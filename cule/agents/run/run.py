@@ -467,8 +467,8 @@ def start_run(
 
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
-        InvalidArgumentError: The protocol of evaluations does not fit the config, or the algorithm
-            or the options are none.
+        InvalidArgumentError: The protocol of evaluations does not fit the config, `agent_class` is
+            not an algorithm, or `options` is not RunOptions.
         CuleError: The environment, the network or the opponent cannot be made.
     """
     if not hasattr(agent_class, "config_class"):
