@@ -58,17 +58,17 @@ class NoisyLinear(nn.Module):
             return self._forward(x.to(self.weight.dtype))
 
     def _forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return F.linear(x, self.weight, self.bias)
+        groups = len(self.noise_in)
+        if groups == 1 or len(x) % groups:  # one noise: that of the first group
+            noise_in, noise_out = self.noise_in[0], self.noise_out[0]
+            weight = torch.addcmul(self.weight, self.weight_sigma, torch.outer(noise_out, noise_in))
+            return F.linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, noise_out))
         # mu x + noise_out * (sigma (noise_in * x)) needs no weights per group.
         plain = F.linear(x, self.weight, self.bias)
-        if not self.training:
-            return plain
-        groups = len(self.noise_in)
-        if len(x) % groups:
-            groups = 1  # a batch that cannot be split uses the noise of the first group
-        grouped = x.reshape(groups, -1, self.in_features)
-        noise_in = self.noise_in[:groups].unsqueeze(1)
-        noise_out = self.noise_out[:groups].unsqueeze(1)
-        moved = F.linear(grouped * noise_in, self.weight_sigma, self.bias_sigma) * noise_out
+        grouped = x.reshape(groups, -1, self.in_features) * self.noise_in.unsqueeze(1)
+        moved = F.linear(grouped, self.weight_sigma, self.bias_sigma) * self.noise_out.unsqueeze(1)
         return plain + moved.reshape(plain.shape)
 
 

@@ -77,9 +77,10 @@ _VTRACE_CPU = {**_CPU_RMSPROP, "initialization": "orthogonal", "num_batches": 4,
     "steps_per_update": 1.0, "learning_rate": 7e-4, "learning_rate_schedule": "linear",
     "entropy_coef": 0.003, "total_steps": 2_000_000}
 _BTR = {"num_envs": 64, "samples_per_insert": 4.0, "n_step": 3, "gamma": 0.997,
-    "dueling": True, "noisy": True, "prioritized": True, "alpha": 0.2, "beta_start": 0.2,
-    "beta_end": 0.2, "num_quantiles": 8, "num_target_quantiles": 8, "num_acting_quantiles": 8,
-    "munchausen": 0.9, "target_interval": 500, "max_grad_norm": 10.0, "noop_max": 30}
+    "dueling": True, "noisy": True, "noise_groups": 1, "prioritized": True, "alpha": 0.2,
+    "beta_start": 0.2, "beta_end": 0.2, "num_quantiles": 8, "num_target_quantiles": 8,
+    "num_acting_quantiles": 8, "munchausen": 0.9, "target_interval": 500, "max_grad_norm": 10.0,
+    "noop_max": 30}
 # fmt: on
 
 #: Values of options that only training uses, which every machine accepts.
