@@ -200,7 +200,7 @@ class Option(typing.NamedTuple):
 
     def _parse(self, what: str, value: object) -> object:
         is_limit = self.bounds is not None and self.bounds.allow_infinity and value == math.inf
-        if _is_number(value) and not _is_finite(value) and not is_limit:
+        if is_number(value) and not _is_finite(value) and not is_limit:
             raise InvalidArgumentError(f"{what} {shown(value)}; it must be a finite number")
         if not self._accepts(value):
             wanted = f"{self.kind.__name__} or None" if self.is_optional else self.kind.__name__
@@ -226,10 +226,11 @@ class Option(typing.NamedTuple):
             return isinstance(value, bool | np.bool_)
         if self.kind in (str, Path):
             return isinstance(value, str | os.PathLike)
-        return _is_number(value) and (self.kind is float or value == int(value))
+        return is_number(value) and (self.kind is float or value == int(value))
 
 
-def _is_number(value: object) -> typing.TypeGuard[float]:
+def is_number(value: object) -> typing.TypeGuard[float]:
+    """Whether a value is a real number; True and False are not."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

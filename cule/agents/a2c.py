@@ -124,7 +124,7 @@ class A2C(Learner):
         """Train to `steps`, by default `total_steps`; yield after every rollout."""
         config, setup = self.config, self.setup
         self.begin()
-        while self.steps < (config.total_steps if steps is None else steps):
+        while self.steps < setup.stop_at(steps):
             self.anneal()
             with setup.timer.phase("collect"):
                 for _ in range(config.num_steps):

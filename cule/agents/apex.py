@@ -241,7 +241,7 @@ class ApexDQN(Learner):
     def train(self, steps: int | None = None) -> Iterator[Progress]:
         """Train to `steps`, by default `total_steps`; yield after every `collect_steps` steps."""
         config = self.config
-        stop = config.total_steps if steps is None else steps
+        stop = self.setup.stop_at(steps)
         if config.num_actors:
             yield from self._train_with_actors(stop)
             return
@@ -438,9 +438,9 @@ class ApexDQN(Learner):
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a memory, new episodes fill a new one."""
+        state.load_with_memory(self, saved)
         extra = saved["extra"]
         self.actor.load_state_dict(extra["actor"])
-        state.load_with_memory(self, saved)
         if "replay" in extra:
             self.acted_steps = extra["acted_steps"]
             self.actor_errors.load(extra["actor_errors"], self.device)

@@ -212,7 +212,7 @@ class ApexDPG(Learner):
         """Train to `steps`, by default `total_steps`; yield after every `collect_steps` steps."""
         config = self.config
         self.begin()
-        while self.steps < (config.total_steps if steps is None else steps):
+        while self.steps < self.setup.stop_at(steps):
             if config.overlap:
                 self._overlapped_round()
             else:
@@ -392,9 +392,9 @@ class ApexDPG(Learner):
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a memory, new episodes fill a new one."""
+        state.load_with_memory(self, saved)
         extra = saved["extra"]
         self.actor.load_state_dict(extra["actor"])
-        state.load_with_memory(self, saved)
         if "replay" in extra:
             self.acted_steps = extra["acted_steps"]
             self.actor_errors.load(extra["actor_errors"], self.device)

@@ -269,7 +269,7 @@ class DQN(Learner):
         """Train to `steps`, by default `total_steps`; yield after every `collect_steps` steps."""
         config, setup = self.config, self.setup
         self.begin()
-        while self.steps < (config.total_steps if steps is None else steps):
+        while self.steps < setup.stop_at(steps):
             with setup.timer.phase("collect"):
                 for _ in range(config.collect_steps):
                     self.play_step()

@@ -189,7 +189,7 @@ class PPO(Learner):
         """Train to `steps`, by default `total_steps`; yield after every rollout."""
         config, setup = self.config, self.setup
         self.begin()
-        while self.steps < (config.total_steps if steps is None else steps):
+        while self.steps < setup.stop_at(steps):
             self.anneal()
             with setup.timer.phase("collect"):
                 for _ in range(config.num_steps):
@@ -356,5 +356,5 @@ class PPO(Learner):
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a buffer, new episodes begin."""
-        self.value_scale.load_state_dict(saved["extra"]["value_scale"])
         state.load_with_rollout(self, saved)
+        self.value_scale.load_state_dict(saved["extra"]["value_scale"])

@@ -213,9 +213,9 @@ class RNDPPO(PPO):
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore `state_dict`; without a buffer, new episodes begin."""
+        super().load_state_dict(saved)
         extra = saved["extra"]
         self.novelty.load_state_dict(extra["novelty"])
         self.novelty_scale.load_state_dict(extra["novelty_scale"])
         self.novelty_sums.copy_(extra["novelty_sums"])
         state.load_optimizer(self, self.predictor_optimizer, extra["predictor_optimizer"])
-        super().load_state_dict(saved)

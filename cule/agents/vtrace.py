@@ -157,7 +157,7 @@ class VTrace(Learner):
         """Train to `steps`, by default `total_steps`; yield after every step with updates."""
         config, setup = self.config, self.setup
         self.begin()
-        while self.steps < (config.total_steps if steps is None else steps):
+        while self.steps < setup.stop_at(steps):
             with setup.timer.phase("collect"):
                 self.play_step()
             self.steps += setup.total_envs

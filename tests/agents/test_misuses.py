@@ -20,7 +20,7 @@ from cule.replay import (
     UniformReplay,
 )
 from tests.support.catch import Catch
-from tests.support.learners import small_learner
+from tests.support.learners import SMALL, small_learner
 
 CONFIG = PPOConfig(game="pong", num_envs=2, num_steps=8, network="small", decorrelate_steps=0)
 
@@ -171,3 +171,14 @@ def test_an_agent_is_loaded_from_the_folder_of_a_run_and_not_from_weights(tmp_pa
     weights.write_bytes(b"")
     with pytest.raises(CheckpointError, match="holds weights, which can only be played"):
         type(agent).load(weights)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_steps_and_states_of_another_kind(name: str) -> None:
+    agent = small_learner(name)
+    for steps in ("100", float("nan"), True):
+        with pytest.raises(cule.InvalidArgumentError, match=r"^steps is .* a number or None"):
+            next(agent.train(steps=steps))
+    for state in ({}, None, agent.network.state_dict()):
+        with pytest.raises(cule.InvalidArgumentError, match=r"^state is .* state_dict of a learn"):
+            agent.load_state_dict(state)

@@ -87,6 +87,9 @@ class Learner(Protocol):
 
         Yields:
             The progress so far. If you stop iterating, training stops; another call resumes it.
+
+        Raises:
+            InvalidArgumentError: `steps` is not a number.
         """
 
     def act(self, obs: Tensor, generator: torch.Generator, *, greedy: bool = False) -> Tensor:
@@ -148,7 +151,11 @@ class Learner(Protocol):
         """Everything that training continues from; `replay`: with a replay memory."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict`."""
+        """Restore `state_dict`.
+
+        Raises:
+            InvalidArgumentError: Not a `state_dict` of a learner.
+        """
 
     def save(self, path: str | os.PathLike[str], *, replay: bool = True) -> None:
         """Write a checkpoint. The file is either complete or absent.

@@ -53,6 +53,7 @@ from cule.errors import InvalidArgumentError, shown
 from cule.kernels import BLOCK_SIDE
 from cule.nets import OBJECT_SCALE, OBJECT_TORSOS, read_floats, reads_blocks
 from cule.nets.torsos import IMAGE_TORSOS, TORSOS
+from cule.option_fields import is_number
 
 if TYPE_CHECKING:
     from cule.agents.parts.learner import Learner
@@ -231,6 +232,17 @@ class Setup:
             "initialization": self.config.initialization,
             "normalize_obs": normalize_obs,
         }
+
+    def stop_at(self, steps: int | None) -> int:
+        """Number of steps at which `train` stops: by default `total_steps`.
+
+        Raises:
+            InvalidArgumentError: `steps` is not a number.
+        """
+        is_valid = steps is None or (is_number(steps) and steps == steps)
+        if not is_valid:
+            raise InvalidArgumentError(f"steps is {shown(steps)}; it must be a number or None")
+        return self.config.total_steps if steps is None else steps
 
     @property
     def learning_rate(self) -> float:

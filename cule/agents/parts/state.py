@@ -17,7 +17,7 @@ from cule.agents.parts.distributed import (
 )
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.optim import make_capturable
-from cule.errors import StateVersionError, warn
+from cule.errors import InvalidArgumentError, StateVersionError, shown, warn
 
 
 def common(learner: Learner) -> dict[str, Any]:
@@ -41,8 +41,15 @@ def load_common(learner: Learner, state: Mapping[str, Any]) -> None:
     """Restore `common`, but for the environments.
 
     A state of another number of processes gives all of them the state of one.
+
+    Raises:
+        InvalidArgumentError: `state` is not a `state_dict` of a learner.
     """
     setup = learner.setup
+    if not isinstance(state, Mapping) or not {"network", "optimizer", "extra"} <= state.keys():
+        raise InvalidArgumentError(
+            f"state is {shown(state)}; it must be what state_dict of a learner returned"
+        )
     is_resized = state.get("world_size", 1) != world_size()
     learner.network.load_state_dict(state["network"])
     load_optimizer(learner, learner.optimizer, state["optimizer"])
