@@ -46,6 +46,7 @@ from cule.errors import InvalidArgumentError, InvalidStateError, shown
 from cule.files import check_no_device
 from cule.games import GameSpec, load_roms, resolve
 from cule.games.roms import md5_of, read_rom
+from cule.games.schema import PADDLE_MAX
 
 #: Memory to write to; None for a new array.
 _Buffer: TypeAlias = NDArray[np.uint8] | None
@@ -145,7 +146,10 @@ class ALEInterface:
         game: str | None = None,
         rules: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Switch a console on with this ROM, and reset it. Nothing of the previous one stays.
+        """Switch a console on with this ROM, and reset it. The previous one is switched off.
+
+        Where a game has a ``paddle_max`` of its own (backgammon and blackjack), the setting takes
+        it and keeps it for later ROMs, as in ale-py.
 
         Args:
             rom_file: Path of a ROM, plain or gzip-compressed.
@@ -165,8 +169,12 @@ class ALEInterface:
             get("record_screen_dir", str),
             get("record_sound_filename", str) if plays_sound else "",
         )
-        loaded = _switch_on(spec, self._settings, recording)
-        self._settings.set("rom_file", str, os.fspath(rom_file))
+        settings = copy.deepcopy(self._settings)
+        if spec.rules.paddle_max != PADDLE_MAX:  # stays for later ROMs, as in ale-py
+            settings.set("paddle_max", int, spec.rules.paddle_max)
+        loaded = _switch_on(spec, settings, recording)
+        settings.set("rom_file", str, os.fspath(rom_file))
+        self._settings = settings
         if self._loaded is not None:
             self._loaded.recording.close()
         self._loaded = loaded

@@ -104,6 +104,17 @@ def test_paddle_strength(game: str) -> None:
             pair.check()
 
 
+@pytest.mark.parametrize("before", [-1, 500_000])
+def test_a_paddle_range_that_a_game_sets_stays(before: int) -> None:
+    """Backgammon and blackjack write theirs into the settings."""
+    pair = Pair("breakout", random_seed=2, repeat_action_probability=0.0, paddle_max=before)
+    rng = generator("paddle_max")
+    for game in ("backgammon", "breakout", "blackjack", "kaboom"):
+        pair.load_other(game)
+        assert pair.both("getInt", "paddle_max") != before
+        pair.play(rng, FRAMES, hold=4)
+
+
 def test_joystick_games_ignore_the_strength() -> None:
     pair = Pair("boxing", random_seed=2, repeat_action_probability=0.0)
     pair.play(generator("boxing"), 120, strengths=True)

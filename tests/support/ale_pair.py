@@ -54,15 +54,20 @@ class Pair:
         self.load()
 
     def load(self) -> None:
-        """Load the ROM (again)."""
-        from ale_py import roms
-
-        path = str(roms.get_rom_path(self.game))
+        """Set what was given, and load the ROM (again)."""
         setters = {bool: "setBool", int: "setInt", float: "setFloat"}
         for ale in (self.reference, self.ours):
             for name, value in self._settings.items():
                 getattr(ale, setters[type(value)])(name, value)
-            ale.loadROM(path)
+        self.load_other(self.game)
+
+    def load_other(self, game: str) -> None:
+        """Load the ROM of a game, with the settings as they are."""
+        from ale_py import roms
+
+        self.game = game
+        for ale in (self.reference, self.ours):
+            ale.loadROM(str(roms.get_rom_path(game)))
         self.actions = [int(action.value) for action in self.reference.getLegalActionSet()]
         self.check(colours=True)
 
