@@ -16,7 +16,7 @@ from cule.errors import shown
 _ELSEWHERE = {
     "anneal_lr": ("learning_rate_schedule",),
     "batch_size": ("num_minibatches",),
-    "buffer_size": ("memory",),
+    "buffer_size": ("memory", "capacity"),
     "clip_coef": ("clip_range",),
     "clip_reward": ("reward_clipping", "reward_rule"),
     "clip_vloss": ("clip_values",),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from cule.errors import InvalidArgumentError, StorageError, shown
-from cule.reading import check_regular, open_regular
+from cule.reading import as_path, check_regular, open_regular
 
 try:
     import fcntl
@@ -59,7 +59,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], obje
     Raises:
         StorageError: It cannot be written.
     """
-    target = _final_place(Path(path))
+    target = _final_place(as_path("path", path))
     part = None
     try:
         with open_part(target) as file:

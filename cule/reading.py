@@ -7,6 +7,7 @@ the caller names and turns into an error of its own kind.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import json
@@ -16,9 +17,10 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Collection
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from cule.errors import shown
+from cule.errors import InvalidArgumentError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +83,19 @@ MAX_ZOO_BYTES = 2**26
 _DEFLATE_RATIO = 1032
 
 # --- Files ----------------------------------------------------------------------------------------
+
+
+def as_path(name: str, value: object) -> Path:
+    """The path of a file that an argument gives.
+
+    Raises:
+        InvalidArgumentError: It is no path, or one that no file can have.
+    """
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    with contextlib.suppress(UnicodeEncodeError):
+        if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
+            return Path(text)
+    raise InvalidArgumentError(f"{name} is {shown(value)}; it must be the path of a file")
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:

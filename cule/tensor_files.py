@@ -22,7 +22,7 @@ import torch
 from cule.errors import CheckpointError
 from cule.files import replace_file
 from cule.pickles import unpickle
-from cule.reading import MAX_PICKLE_BYTES, open_regular, stored_members
+from cule.reading import MAX_PICKLE_BYTES, as_path, open_regular, stored_members
 
 _TAG = b"cule-crc32:"
 _DIGITS = 8
@@ -66,7 +66,7 @@ def load_tensors(path: str | os.PathLike[str], *, mmap: bool = False) -> object:
         OSError: There is no such file, or it cannot be read.
         CheckpointError: It is damaged, or no such file.
     """
-    path = Path(path)
+    path = as_path("path", path)
     try:
         with open_regular(path) as file:
             if not _is_whole(file):

@@ -9,15 +9,21 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
 import torch
 from torch import Tensor
 
 from cule.envs import FrameStep, MultiAgentVectorEnv
-from cule.errors import InvalidArgumentError, InvalidStateError, shown
+from cule.envs.checks import as_array, as_int, to_own_numpy
+from cule.envs.errors import ActionShapeError, ArgumentTypeError
+from cule.errors import CuleError, InvalidArgumentError, InvalidStateError, shown
 from cule.replay.options import check_int
 
 #: One of so many rows of a frame is painted.
 _ROWS_PER_MARK = 14
+
+#: Dtypes of actions.
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 class Opponent(Protocol):
@@ -86,15 +92,23 @@ class SelfPlayEnv:
                 other side; sides are the even and the odd seats.
 
         Raises:
-            InvalidArgumentError: The observations are not such pictures, or the opponent cannot
-                act.
+            InvalidArgumentError: The observations are not such pictures, games have a smaller
+                `batch_size`, or the opponent cannot act.
+            ArgumentTypeError: `games` is not a MultiAgentVectorEnv.
         """
         if opponent is not None and not (hasattr(opponent, "act") and hasattr(opponent, "device")):
             raise InvalidArgumentError(
                 f"opponent is {shown(opponent)}; it must be None, an agent, or have a device and "
                 "act(obs, generator), such as RandomOpponent"
             )
+        if not isinstance(games, MultiAgentVectorEnv):
+            raise ArgumentTypeError(f"games is {shown(games)}; it must be a MultiAgentVectorEnv")
         config = games.config
+        if games.batch_size < games.num_envs:
+            raise InvalidArgumentError(
+                f"games have batch_size {games.batch_size}; for self-play it must be that of all "
+                f"{games.num_envs}"
+            )
         if config.obs_type != "image" or not config.grayscale or config.output != "torch":
             raise InvalidArgumentError(
                 f"games have obs_type {shown(config.obs_type)}, grayscale {config.grayscale} and "
@@ -129,6 +143,7 @@ class SelfPlayEnv:
 
     def reset(self, *, seed: int | None = None) -> tuple[Tensor, object]:
         """Start new episodes; observations ``[N, S, H, W]`` and the infos of the games."""
+        seed = None if seed is None else as_int("seed", seed, -1)
         obs, info = self.games.reset(seed=seed)
         if seed is not None:
             self._seeds.manual_seed(seed)
@@ -139,12 +154,40 @@ class SelfPlayEnv:
         return self._seen(obs, self._own)
 
     def step_frames(self, actions: Tensor, out: Tensor | None = None) -> FrameStep:
-        """Step as `AtariVectorEnv.step_frames` does; actions and results are by seat, ``[N]``."""
+        """Step as `AtariVectorEnv.step_frames` does; actions and results are by seat, ``[N]``.
+
+        Raises:
+            ActionShapeError, ActionRangeError: An action is wrong.
+            InvalidArgumentError: `out` has another shape or dtype.
+        """
+        shape = (self.num_envs,)
+        if not isinstance(actions, Tensor):
+            given = as_array(
+                "actions", to_own_numpy(actions), "integers", shape, *[ActionShapeError] * 2
+            )
+            actions = torch.from_numpy(given.astype(np.int64))
+        elif actions.shape != shape or actions.dtype not in _INTEGERS:
+            raise ActionShapeError(
+                f"actions is a tensor of {actions.dtype}, shape {tuple(actions.shape)}; it must "
+                f"be of integers, shape {shape}"
+            )
+        if out is not None:
+            config = self.games.config
+            frames = (self.num_envs, config.img_height, config.img_width)
+            if not isinstance(out, Tensor) or out.shape != frames or out.dtype != torch.uint8:
+                raise InvalidArgumentError(
+                    f"out is {shown(out)}; it must be a tensor of torch.uint8, shape {frames}"
+                )
         chosen = torch.empty(len(self._game), dtype=torch.int64, device=self._game.device)
         chosen[self._own] = actions.to(chosen)
-        if self.opponent is not None:
-            chosen[self._others] = self._opposing_actions(self.opponent).to(chosen)
-        step = self.games.step_frames(chosen.reshape(-1, len(self._sides)))
+        before = self._seeds.get_state()
+        try:
+            if self.opponent is not None:
+                chosen[self._others] = self._opposing_actions(self.opponent).to(chosen)
+            step = self.games.step_frames(chosen.reshape(-1, len(self._sides)))
+        except CuleError:  # a refused step uses no seed
+            self._seeds.set_state(before)
+            raise
         game = self._game[self._own]
         frame = self._seen(step.frame, self._own)
         has_final = step.final_frame is not step.frame

@@ -26,7 +26,7 @@ def bench(words: Sequence[str]) -> int:
     Raises:
         CuleError: An option is invalid, no engine is available, or engines that must agree differ.
     """
-    first = Parser(add_help=False)
+    first = Parser(prog="cule bench", add_help=False)
     first.add_argument("--preset", choices=PRESETS, default="default")
     preset = first.parse_known_args(words)[0].preset
     given = given_fields(parser(PRESETS[preset]).parse_args(words))

@@ -25,6 +25,7 @@ from cule.files import replace_bytes
 from cule.reading import (
     MAX_DATASET_EPISODES,
     MAX_DATASET_STEPS,
+    as_path,
     inflate,
     parse_json,
     read_file,
@@ -154,7 +155,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
         OSError: There is no such file, or it cannot be read.
         DatasetError: It is no dataset, damaged, or of another version of the format.
     """
-    data = read_file(path)
+    data = read_file(as_path("path", path))
     try:
         return _parse(data)
     except DatasetError as error:
@@ -208,7 +209,10 @@ def _log(header: dict[str, Any], data: bytes) -> Log:
     for name in ("cule_version", "game", "rom_md5"):
         if not isinstance(header[name], str):
             raise DatasetError(f"{name} is {shown(header[name])}; it must be a text")
-    header["action_set"] = tuple(str(name) for name in header["action_set"])
+    actions = header["action_set"]
+    if not (isinstance(actions, list) and all(isinstance(name, str) for name in actions)):
+        raise DatasetError(f"action_set is {shown(actions)}; it must be a list of names")
+    header["action_set"] = tuple(actions)
     header["options"] = dict(header["options"])
     return Log(**header, segments=tuple(segments))
 

@@ -55,8 +55,8 @@ class XlaMethods:
 
         Raises:
             MissingPackageError: (an ImportError) jax is not installed, or not for the GPU.
-            InvalidArgumentError: `batch_size` is below `num_envs`, or `decorrelate_steps` is
-                above 0.
+            InvalidArgumentError: `batch_size` is below `num_envs`, `decorrelate_steps` is above 0,
+                or `objects_info` is True.
             ActionShapeError, ActionRangeError: (by ``step``) Actions of the wrong shape or dtype,
                 or numpy actions outside the action space.
             jax.errors.JaxRuntimeError: (where results are waited for) Other actions outside the
@@ -125,6 +125,7 @@ def _import_calls(options: EnvOptions) -> ModuleType:
     """The module of the calls, for options that it serves."""
     _check_option("batch_size", options.batch_size or options.num_envs, options.num_envs)
     _check_option("decorrelate_steps", options.decorrelate_steps, 0)
+    _check_option("objects_info", options.objects_info, False)
     try:
         from cule.envs import xla_calls
     except ImportError as error:

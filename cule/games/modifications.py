@@ -344,6 +344,7 @@ def _range(table: Table, key: str, values: object) -> tuple[range, int]:
     """Allowed values of a parameter, and its default."""
     match values:
         case [int(low), int(high), int(default)] if INT_MIN <= low <= default <= high < INT_MAX:
-            return range(low, high + 1), default
+            if bool not in map(type, (low, high, default)):
+                return range(low, high + 1), default
     words = "it must be [lowest, highest, default]"
     raise table.error("parameters", f"has {key} = {shown(values)}; {words}")

@@ -37,6 +37,7 @@ from cule.games.schema import (
     load_roms,
     load_user_rules,
 )
+from cule.reading import as_path
 
 #: Facts of `GameRules` that the native core needs.
 _CORE_FACTS = (
@@ -316,10 +317,7 @@ def _spec(rules: GameRules, rom: RomFile, user: UserRules | None = None) -> Game
 
 
 def _path(name: str, value: str | os.PathLike[str]) -> Path:
-    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidArgumentError(f"{name} is {shown(value)}; it must be the path of a file")
-    return expanded(text)
+    return expanded(as_path(name, value))
 
 
 def _compact(name: str) -> str:

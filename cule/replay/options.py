@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from cule.errors import InvalidArgumentError, shown
+from cule.familiar_names import check_keywords
 from cule.kernels import BLOCK_SIDE
-from cule.option_fields import documents, one_of, within
+from cule.option_fields import documents, init_fields, one_of, within
 
 #: No bound of an option.
 INT_MAX = 2**31 - 1
@@ -182,6 +183,11 @@ class StorageOptions:
 
     seed: int = within(0, 0, INT_MAX)
     """Seed of the buffer's own generator."""
+
+    def __new__(cls: type[_Options], *_: object, **options: object) -> _Options:
+        """Refuse options that do not exist, with the names that are meant."""
+        check_keywords(cls.__name__, options, init_fields(cls))
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Check every field; convert `device` and `autoreset_mode`."""

@@ -63,6 +63,10 @@ class Steps(NamedTuple):
     final_frames: Tensor | None
 
 
+#: What every step has.
+_NEEDED = ("frame", "reward", "terminated", "truncated", "life_lost", "first")
+
+
 def checked_tensor(
     name: str,
     value: ArrayLike | None,
@@ -113,7 +117,7 @@ def check_mode(step: Step, options: StorageOptions) -> None:
     On any device, where the step says so, as that of `AtariVectorEnv` does: reads no tensor.
     """
     mode = getattr(step, "autoreset_mode", None)
-    if mode is None and not hasattr(step, "frame"):
+    if mode is None and not all(hasattr(step, name) for name in _NEEDED):
         raise InvalidArgumentError(
             f"step is a {type(step).__name__}; it must be what env.step_frames(actions) returns, "
             "or a cule.replay.Step"

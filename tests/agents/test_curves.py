@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from cule.agents.run import curves  # noqa: E402
 from cule.agents.run.scores import aggregate  # noqa: E402
 from cule.cli import main  # noqa: E402
-from cule.errors import MissingPackageError  # noqa: E402
+from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
 
 SMALL = [
     *("--num-envs", "2", "--num-steps", "4", "--num-minibatches", "1", "--num-epochs", "1"),
@@ -163,3 +163,33 @@ def test_a_plot_needs_no_torch(tmp_path: Path) -> None:
     words = ["plot", str(tmp_path / "run"), "--out", str(tmp_path / "a.svg")]
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
     assert "pong ppo,1,10,40,3.5" in (tmp_path / "a.csv").read_text()
+
+
+def test_a_run_is_counted_once_under_any_name(tmp_path: Path) -> None:
+    write_run(tmp_path / "one", "a2c", {50: 3.0})
+    (tmp_path / "link").symlink_to("one")
+    (curve,) = curves.read_curves([tmp_path / "one", tmp_path / "link"])
+    assert len(curve.scores) == 1
+
+
+def test_runs_of_several_frameskips_make_no_curve(tmp_path: Path) -> None:
+    """Their steps are not the same number of frames."""
+    for name in ("one", "two"):
+        write_run(tmp_path / name, "a2c", {50: 3.0})
+    path = tmp_path / "two" / "config.json"
+    path.write_text(path.read_text().replace('"frameskip": 4', '"frameskip": 2'))
+    with pytest.raises(InvalidArgumentError, match="frameskip 2, and another run of pong a2c 4"):
+        curves.read_curves([tmp_path / "one", tmp_path / "two"])
+
+
+@pytest.mark.parametrize("name", ["evaluations", "progress"])
+def test_a_plot_leaves_the_tables_of_a_run(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "one"
+    write_run(run, "a2c", {50: 3.0})
+    before = (run / "evaluations.csv").read_bytes()
+    assert main(["plot", str(run), "--out", str(run / f"{name}.svg")]) == 2
+    assert f"{name}.csv has the rows of a run" in capsys.readouterr().err
+    assert (run / "evaluations.csv").read_bytes() == before
+    assert not (run / "progress.csv").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,17 @@ import pytest
 import torch
 
 import cule
-from cule.agents import PPO, DQNConfig, PPOConfig, RunOptions, start_run
+from cule.agents import (
+    PPO,
+    DQNConfig,
+    PPOConfig,
+    RecurrentPPO,
+    RecurrentPPOConfig,
+    RunOptions,
+    load,
+    start_run,
+)
+from cule.datasets import Recorder, open_dataset
 from cule.errors import CheckpointError
 from cule.replay import (
     PrioritizedReplay,
@@ -159,6 +170,9 @@ def test_a_step_of_the_wrong_method() -> None:
     step: Any = env.step(np.zeros(2, np.int64))
     with pytest.raises(cule.InvalidArgumentError, match=r"env\.step_frames"):
         replay.append(torch.zeros(2, dtype=torch.int64), step)
+    step = SimpleNamespace(frame=replay.next_frame())
+    with pytest.raises(cule.InvalidArgumentError, match=r"env\.step_frames"):
+        replay.append(torch.zeros(2, dtype=torch.int64), step)
 
 
 def test_an_agent_is_loaded_from_the_folder_of_a_run_and_not_from_weights(tmp_path: Path) -> None:
@@ -182,3 +196,25 @@ def test_steps_and_states_of_another_kind(name: str) -> None:
     for state in ({}, None, agent.network.state_dict()):
         with pytest.raises(cule.InvalidArgumentError, match=r"^state is .* state_dict of a learn"):
             agent.load_state_dict(state)
+
+
+@pytest.mark.parametrize("path", [None, 3, True, b"a", "", "a\0b", "\ud800"])
+def test_what_is_no_path(path: Any) -> None:
+    """To read from a number would be to read from a file that is open."""
+    env = cule.AtariVectorEnv("pong", 1, autoreset_mode="SameStep", reward_clipping=False)
+    recorder, agent = Recorder(env), PPO(PPOConfig(network="mlp"), Catch(2))
+    recorder.reset(seed=0)
+    replay = UniformReplay(ReplayOptions.for_env(env, capacity=2000))
+    saves = (recorder.save, replay.save, agent.save)
+    for call in (*saves, open_dataset, replay.load, PPO.load, load):
+        with pytest.raises(cule.InvalidArgumentError, match=r"path is .*; it must be the path"):
+            call(path)
+    env.close()
+
+
+@pytest.mark.parametrize("num_envs", [-1, None, True, 1.5])
+def test_memory_of_no_number_of_environments(num_envs: Any) -> None:
+    agent = RecurrentPPO(RecurrentPPOConfig(network="mlp", num_minibatches=2), Catch(2))
+    with pytest.raises(cule.CuleError, match="num_envs is"):
+        agent.new_memory(num_envs)
+    assert len(agent.new_memory(0)) == 0

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -190,6 +191,60 @@ def test_games_that_do_not_fit() -> None:
         games.close()
 
 
+def test_games_of_another_kind() -> None:
+    with pytest.raises(cule.CuleError, match=r"games is .*; it must be a MultiAgentVectorEnv"):
+        SelfPlayEnv(cule.AtariVectorEnv("pong", 1, output="torch"))  # type: ignore[arg-type]
+    games = cule.MultiAgentVectorEnv("pong", 2, output="torch", batch_size=1)
+    with pytest.raises(cule.InvalidArgumentError, match="batch_size 1"):
+        SelfPlayEnv(games)
+
+
+def test_a_step_of_wrong_actions_is_not_played() -> None:
+    """None is rounded or repeated, and frames go to memory of their shape and dtype alone."""
+    games = make_games("pong", 2)
+    env = SelfPlayEnv(games)
+    env.reset(seed=1)
+    before, right = env.get_state(), torch.ones(env.num_envs, dtype=torch.int64)
+    actions: Any
+    for actions in (right.float(), right.bool(), right[:1], right[0], None, [0], right[None]):
+        with pytest.raises(cule.ActionShapeError, match="actions"):
+            env.step_frames(actions)
+    frame = games.single_observation_space.shape[-2:]
+    out: Any
+    for out in (torch.zeros(env.num_envs, *frame), torch.zeros(frame, dtype=torch.uint8), 3):
+        with pytest.raises(cule.InvalidArgumentError, match="out is"):
+            env.step_frames(right, out=out)
+    assert torch.equal(env.get_state(), before)
+    opposed = SelfPlayEnv(games, RandomOpponent(len(games.action_set)))
+    opposed.reset(seed=1)
+    state = opposed.get_state()
+    with pytest.raises(cule.ActionRangeError):
+        opposed.step_frames(torch.full((opposed.num_envs,), 99))
+    assert torch.equal(opposed.get_state(), state)
+    after = []
+    for actions in (right, right.tolist(), right.numpy(), right.byte()):
+        env.set_state(before)
+        env.step_frames(actions)
+        after.append(env.get_state())
+    assert all(torch.equal(state, after[0]) for state in after)
+    games.close()
+
+
+def test_seeds_of_self_play() -> None:
+    games = make_games("pong", 2)
+    env = SelfPlayEnv(games)
+    env.reset(seed=3)
+    before = env.get_state()
+    seed: Any
+    for seed in (True, [1, 2], 1.5):
+        with pytest.raises(cule.CuleError, match="seed is"):
+            env.reset(seed=seed)
+        assert torch.equal(env.get_state(), before)
+    seed = np.int64(3)
+    assert torch.equal(env.reset(seed=seed)[0], env.reset(seed=3)[0])
+    games.close()
+
+
 # --- Agents -----------------------------------------------------------------------------------------
 
 
@@ -223,6 +278,14 @@ def test_a_run_against_itself_goes_on_from_a_checkpoint(
         assert torch.equal(value, rest.network.state_dict()[name]), name
     for agent in (whole, half, rest):
         agent.env.close()
+
+
+def test_matches_against_what_is_no_checkpoint() -> None:
+    agent = PPO(PPOConfig(**SMALL))
+    versus: Any = "random"
+    with pytest.raises(cule.InvalidArgumentError, match="versus is 'random'"):
+        play_matches(agent, versus, matches=10, num_games=2)
+    agent.env.close()
 
 
 def test_opponents_that_cannot_act() -> None:

@@ -187,6 +187,8 @@ def test_headers_that_are_not_well_formed(make_env: MakeEnv, tmp_path: Path) -> 
         {"options": {**log.options, "device": "cuda"}},
         {"digest_every": 0},
         {"rom_md5": 3},
+        {"action_set": "NOOP"},
+        {"action_set": (1, 2)},
         {"segments": (dataclasses.replace(segment, num_episodes=2**60),)},
         {"segments": (dataclasses.replace(segment, num_episodes=1),)},
         {"segments": (dataclasses.replace(segment, seeds=("a", "b")),)},  # type: ignore[arg-type]

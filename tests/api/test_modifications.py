@@ -265,6 +265,7 @@ ENTRY = '[[modifications]]\nname = "a"\nwhen = "every_frame"\n'
         (ENTRY + "state = { reward = 1 }\nprogram = ''", "has a meaning of its own"),
         (ENTRY + "parameters = { n = [1, 2] }\nprogram = ''", "lowest, highest, default"),
         (ENTRY + "parameters = { n = [1, 2, 3] }\nprogram = ''", "lowest, highest, default"),
+        (ENTRY + "parameters = { n = [false, 1, 1] }\nprogram = ''", "lowest, highest, default"),
         (
             ENTRY + "parameters = { n = [1, 2, 1] }\nstate = { n = 1 }\nprogram = ''",
             "both have 'n'",

@@ -68,7 +68,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The learners: replay memories, networks and mathematics know nothing of environments.
     # The native module has what replay does on a processor.
     "replay": {
-        *("errors", "files", "device", "lazy", "tensor_files", "option_fields", "kernels"),
+        *(
+            "errors",
+            "files",
+            "device",
+            "lazy",
+            "tensor_files",
+            "option_fields",
+            "familiar_names",
+            "kernels",
+        ),
         "_core",
     },
     "nets": {"errors", "lazy"},

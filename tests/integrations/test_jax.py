@@ -461,11 +461,13 @@ def test_snapshots_that_are_none(closing) -> None:
         step(states[:, 1:], action)
 
 
-@pytest.mark.parametrize("name", ["batch_size", "decorrelate_steps"])
-def test_options_that_are_refused(closing, name: str) -> None:
-    env = closing(cule.AtariVectorEnv("pong", 2, num_threads=1, **{name: 1}))
+@pytest.mark.parametrize(
+    ("name", "value"), [("batch_size", 1), ("decorrelate_steps", 1), ("objects_info", True)]
+)
+def test_options_that_are_refused(closing, name: str, value: int) -> None:
+    env = closing(cule.AtariVectorEnv("pong", 2, num_threads=1, **{name: value}))
     for method in (env.xla, env.xla_pure):
-        with pytest.raises(cule.InvalidArgumentError, match=f"{name} is 1; with JAX it must be"):
+        with pytest.raises(cule.InvalidArgumentError, match=f"{name} is {value}; with JAX it must"):
             method()
 
 

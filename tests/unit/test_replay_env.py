@@ -176,6 +176,21 @@ def test_options_for_an_environment(obs_type: str) -> None:
     assert (options.action_shape, options.action_dtype) == ((3,), torch.float32)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        (ReplayOptions, "buffer_size", "capacity"),
+        (SharedOptions, "n_steps", "n_step"),
+        (TrajectoryOptions, "n_steps", "num_steps"),
+    ],
+)
+def test_unknown_options_are_answered_with_the_name_here(kind: Any, name: str, meant: str) -> None:
+    env = cule.AtariVectorEnv("pong", 1)
+    for make in (lambda **options: kind.for_env(env, **options), kind):
+        with pytest.raises(TypeError, match=f"{name}'; did you mean '{meant}'"):
+            make(**{name: 4})
+
+
 def cule_env_without_pictures() -> cule.AtariVectorEnv:
     """An environment whose `render` warns."""
     env = cule.AtariVectorEnv("pong", 1)

@@ -18,6 +18,7 @@ from cule.agents.parts.envs import AnyEnv
 from cule.agents.parts.learner import Learner
 from cule.agents.parts.rollout import next_values
 from cule.agents.parts.setup import Network
+from cule.envs.checks import as_int
 from cule.errors import InvalidArgumentError
 from cule.nets.recurrent import RecurrentActorCritic
 from cule.option_fields import require
@@ -78,7 +79,12 @@ class Remembering(Learner):
         return RecurrentActorCritic(setup.obs_shape, setup.num_actions, memory_size=size, **options)
 
     def new_memory(self, num_envs: int) -> Tensor:
-        """Memory of environments in which episodes begin; float32 ``[num_envs, size]``, zeros."""
+        """Memory of environments in which episodes begin; float32 ``[num_envs, size]``, zeros.
+
+        Raises:
+            InvalidArgumentError, ArgumentTypeError: `num_envs` is not an integer of 0 or more.
+        """
+        num_envs = as_int("num_envs", num_envs, 0)
         return self.network.blank_memory(num_envs).to(self.device)
 
     def begin_buffer(self, frames: Tensor) -> None:

@@ -26,6 +26,7 @@ from cule.errors import (
     InvalidArgumentError,
     shown,
 )
+from cule.reading import as_path
 from cule.tensor_files import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ FREE_OPTIONS = (
 
 def path_of_rank(path: str | os.PathLike[str]) -> Path:
     """The file of this process: ``NAME.rankR.SUFFIX`` except for rank 0."""
-    plain = Path(path)
+    plain = as_path("path", path)
     return plain if rank() == 0 else plain.with_suffix(f".rank{rank()}{plain.suffix}")
 
 
@@ -60,7 +61,8 @@ def read_own(path: str | os.PathLike[str]) -> Checkpoint:
 
 def read_of(algorithm: str, path: str | os.PathLike[str]) -> Checkpoint:
     """`read_own`, also of the newest checkpoint in a folder, which must be of an algorithm."""
-    content = read_own(latest_path(Path(path)) if Path(path).is_dir() else path)
+    path = as_path("path", path)
+    content = read_own(latest_path(path) if path.is_dir() else path)
     if content["algorithm"] != algorithm:
         raise CheckpointError(
             f"{path} is a checkpoint of {shown(content['algorithm'])}; it must be of "

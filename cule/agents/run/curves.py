@@ -26,6 +26,9 @@ from cule.option_fields import parse_options, positional, validate
 #: Colours of curves, in order.
 COLOURS = ("#0b5fa5", "#d1495b", "#5aa02c", "#e09f3e", "#7d5ba6", "#777777")
 
+#: Files of a run: returns of training, and scores of tests.
+TABLES = ("progress.csv", "evaluations.csv")
+
 #: Formats of pictures.
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -73,7 +76,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
     """The curves of runs, joined by game and preset: scores of tests, or returns of training."""
-    table, column = ("progress.csv", "episode_return") if returns else ("evaluations.csv", "mean")
+    table, column = (TABLES[0], "episode_return") if returns else (TABLES[1], "mean")
     joined: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     frameskips: dict[tuple[str, str], int] = {}
     for run in runs:
@@ -86,8 +89,13 @@ def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
                 if returns
                 else f"{run} has no evaluations; train with --eval-every to have them"
             )
-        joined.setdefault(kind, {})[str(run)] = scores
-        frameskips[kind] = int(config["frameskip"])
+        joined.setdefault(kind, {})[str(run.resolve())] = scores  # once, under any name
+        frameskip = int(config["frameskip"])
+        if frameskips.setdefault(kind, frameskip) != frameskip:
+            raise InvalidArgumentError(
+                f"{run} has frameskip {frameskip}, and another run of {' '.join(kind)} "
+                f"{frameskips[kind]}; one curve needs runs of one frameskip"
+            )
     return [Curve(*kind, frameskips[kind], scores) for kind, scores in joined.items()]
 
 
@@ -136,11 +144,16 @@ def plot_curves(words: Sequence[str]) -> int:
     if options.out.suffix not in PICTURES:
         allowed = "NAME.svg, NAME.png or NAME.pdf"
         raise InvalidArgumentError(f"out is {shown(str(options.out))}; it must be {allowed}")
+    table = options.out.with_suffix(".csv")
+    if table.name in TABLES and (table.parent / CONFIG_FILE).exists():
+        raise InvalidArgumentError(
+            f"out is {shown(str(options.out))}, and {table} has the rows of a run; it must have "
+            "another name"
+        )
     check_writable(options.out)
     curves = read_curves(find_runs(options.runs), returns=options.returns)
     points = {curve.label: curve.points() for curve in curves}
     _print_table(curves, points)
-    table = options.out.with_suffix(".csv")
     write_table(table, curves, points)
     print(f"written: {table}")
     draw(options.out, curves, points, options.goal, "return" if options.returns else "test score")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
 from types import SimpleNamespace
@@ -94,6 +95,10 @@ def find_opponent(
     versus: PolicyState | None, games: MultiAgentVectorEnv, device: str, *, greedy: bool = False
 ) -> Opponent:
     """An opponent from a checkpoint, or one that plays at random."""
+    if not isinstance(versus, Mapping | None):
+        raise InvalidArgumentError(
+            f"versus is {shown(versus)}; it must be the content of a checkpoint, or None"
+        )
     if versus is None:
         return RandomOpponent(len(games.action_set), games.config.device)
     agent = load_opponent(versus, games, device)

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from cule.agents.a2c import A2C
@@ -34,6 +33,7 @@ from cule.envs import MultiAgentVectorEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
 from cule.games import game_id_of
 from cule.option_fields import config_from, options_of
+from cule.reading import as_path
 
 #: Algorithms by the names in their checkpoints.
 AGENTS: dict[str, type[Learner]] = {
@@ -219,7 +219,7 @@ def load(path: str | os.PathLike[str], *, num_envs: int = 0, device: str = "cpu"
         >>> agent.predict(obs).shape
         torch.Size([8])
     """
-    content = read_to_play(find_checkpoint(Path(path)))
+    content = read_to_play(find_checkpoint(as_path("path", path)))
     changes = {"device": device, "env_device": "", "decorrelate_steps": 0}
     config = checkpoint_config(content, **changes)
     least = max(config.num_players, config.game.count(",") + 1)
