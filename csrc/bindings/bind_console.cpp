@@ -77,6 +77,11 @@ std::shared_ptr<AleConsole> make_console(std::shared_ptr<Game> game, AleConsoleO
   a.frame_skip = a.frame_skip < 1 ? 1 : a.frame_skip;
   if (a.paddle_min < 0) a.paddle_min = kDefaultPaddleMin;
   if (a.paddle_max < 0) a.paddle_max = game->spec().paddle_max;
+  check_range("paddle_min", a.paddle_min, 0, kMostPaddle);
+  check_range("paddle_max", a.paddle_max, 0, kMostPaddle);
+  // As in ALE, where a lower bound exceeds the upper one, the upper one holds.
+  a.paddle_min = std::min(a.paddle_min, a.paddle_max);
+  o.reward_min = std::min(o.reward_min, o.reward_max);
   o.before_frame = hook(on_screen, [](AleConsole& c) { return screen_rgb(c); });
   o.after_frame =
       hook(on_sound, [](AleConsole& c) { return copy_array(c.frame_audio(), {kSoundSamples}); });

@@ -79,7 +79,7 @@ struct EnvState {
 
 static_assert(std::is_trivially_copyable_v<EnvState>);
 
-constexpr i32 kMostPaddle = 10000000;     // resistance
+constexpr i32 kMostPaddle = 1000000000;   // resistance
 constexpr float kMaxStrength = 10000.0f;  // of an action: far beyond any use
 constexpr i32 kMaxActionDelay = 255;
 

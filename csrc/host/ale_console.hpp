@@ -44,6 +44,8 @@ class AleConsole {
     s.streams.env.seed(options_.random_seed);
     s.env = game_->loaded_env();
     s.env.action_delay = u8(options.action_delay);
+    s.paddle_min = frame_settings_.paddle_min;
+    s.paddle_max = frame_settings_.paddle_max;
     screen_.resize(pixel_count());
     previous_.resize(options_.color_averaging ? pixel_count() : 0);
     if (options_.color_averaging) {
@@ -129,6 +131,8 @@ class AleConsole {
     ConsoleState console;
     EnvState env;
     ExactStreams streams;
+    i32 paddle_min;  // unlike other settings part of a state, as in ALE
+    i32 paddle_max;
   };
 
   size_t state_bytes() const { return sizeof(State) + 2 * pixel_count() + pending_bytes(); }
@@ -161,7 +165,8 @@ class AleConsole {
     std::memcpy(pending.data(), in + sizeof(State) + 2 * pixel_count(), pending_bytes());
     bool is_valid = is_valid_state(saved->console, game_->properties(), game_->bankswitch()) &&
                     is_valid_env(saved->env, game_->num_modifications(), options_.action_delay) &&
-                    game_->has_mode(saved->env.mode);
+                    game_->has_mode(saved->env.mode) && 0 <= saved->paddle_min &&
+                    saved->paddle_min <= saved->paddle_max && saved->paddle_max <= kMostPaddle;
     for (const Command& command : pending) is_valid &= is_valid_strength(command.strength);
     return is_valid;
   }
@@ -175,6 +180,8 @@ class AleConsole {
     const EnvState kept = s.env;
     const Mt19937 kept_random = s.streams.env;
     std::memcpy(&s, in, sizeof(State));
+    frame_settings_.paddle_min = s.paddle_min;
+    frame_settings_.paddle_max = s.paddle_max;
     for (u32 n = 0; n < 2; ++n)
       std::memcpy(memory().picture(n), in + sizeof(State) + n * pixel_count(), pixel_count());
     std::memcpy(pending_.data(), in + sizeof(State) + 2 * pixel_count(), pending_bytes());

@@ -12,7 +12,7 @@ from cule.errors import InvalidStateError, shown
 # Magic and version; frame, episode frame, mode, difficulty; bytes of the console; digest of all the
 # rest.
 _HEADER = struct.Struct("<8s4iI16s")
-_MAGIC = b"cule-st3"
+_MAGIC = b"cule-st4"
 _DIGEST_BYTES = 16
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cule
 from tests.parity.test_ale_interface import generator
 from tests.support.ale_pair import Pair
 from tests.support.cases import long_except
@@ -104,6 +105,19 @@ def test_paddle_strength(game: str) -> None:
             pair.check()
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"reward_min": 5, "reward_max": 2},
+        {"paddle_min": 500_000, "paddle_max": 300_000},
+        {"paddle_min": 900_000},
+    ],
+)
+def test_the_upper_bound_holds_where_the_lower_one_exceeds_it(bounds: dict[str, int]) -> None:
+    pair = Pair("breakout", random_seed=2, repeat_action_probability=0.0, **bounds)
+    pair.play(generator("bounds"), 60, hold=4)
+
+
 @pytest.mark.parametrize("before", [-1, 500_000])
 def test_a_paddle_range_that_a_game_sets_stays(before: int) -> None:
     """Backgammon and blackjack write theirs into the settings."""
@@ -113,6 +127,30 @@ def test_a_paddle_range_that_a_game_sets_stays(before: int) -> None:
         pair.load_other(game)
         assert pair.both("getInt", "paddle_max") != before
         pair.play(rng, FRAMES, hold=4)
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("game", ["pong", "breakout"])
+def test_a_state_has_the_paddle_range_of_its_console(game: str, resets: bool) -> None:
+    """The receiver keeps it for the next acts and resets, but not for the next ROM."""
+    narrow = {"paddle_min": 300_000, "paddle_max": 500_000}
+    for given, own in ((narrow, {}), ({}, narrow), ({"paddle_max": 20_000_000}, narrow)):
+        rng = generator(f"{game}-range")
+        source = Pair(game, random_seed=2, repeat_action_probability=0.0, **given)
+        source.play(rng, 90, hold=30)
+        pair = Pair(game, random_seed=2, repeat_action_probability=0.0, **own)
+        pair.reference.restoreState(source.reference.cloneState())
+        pair.ours.restoreState(source.ours.cloneState())
+        if resets:
+            pair.reset()
+        pair.play(rng, 160, hold=40)
+        pair.load_other(game)
+        pair.play(rng, 160, hold=40)
+
+
+def test_a_paddle_range_that_no_console_has() -> None:
+    with pytest.raises(cule.InvalidArgumentError, match=r"paddle_max is 2000000000.*1000000000"):
+        Pair("breakout", paddle_max=2_000_000_000)
 
 
 def test_joystick_games_ignore_the_strength() -> None:

@@ -70,5 +70,5 @@ def test_another_version_is_named() -> None:
 
 def test_another_version_of_a_console_is_named() -> None:
     state = record_snapshots.unpack(GOLDEN["console"]["state"])
-    with pytest.raises(cule.InvalidStateError, match=r"version of cule reads 3.*seed"):
-        cule.ALEState(state.replace(b"cule-st3", b"cule-st7"))
+    with pytest.raises(cule.InvalidStateError, match=r"version of cule reads 4.*seed"):
+        cule.ALEState(state.replace(b"cule-st4", b"cule-st7"))
