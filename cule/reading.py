@@ -108,10 +108,10 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         check_regular(path, os.fstat(handle).st_mode)
-        return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
+    return os.fdopen(handle, "rb")  # closes it, also where a signal handler raises before `return`
 
 
 def check_regular(path: str | os.PathLike[str], mode: int) -> None:

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents.run import curves  # noqa: E402
+from cule.agents.run.run import Run  # noqa: E402
 from cule.agents.run.scores import aggregate  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
@@ -144,6 +146,23 @@ def test_one_run_for_each_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [len(curve.scores) for curve in found] == [3]
     assert main([*words, "--resume"]) == 2
     assert "resume the run of one seed" in capsys.readouterr().err
+
+
+@pytest.mark.ale
+def test_ctrl_c_in_the_last_round_of_a_seed_ends_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save = Run.save
+
+    def interrupted(run: Run, **options: bool) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(run, **options)
+
+    monkeypatch.setattr(Run, "save", interrupted)
+    words = ["train", "ppo-cpu", *SMALL, "--total-steps", "16", "--eval-episodes", "10"]
+    assert main([*words, "--seeds", "2", "--out", str(tmp_path)]) == 130
+    assert "continue with --resume" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["seed-0"]
 
 
 def test_each_game_has_a_panel(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def test_a_run_of_something_else(tmp_path: Path) -> None:
     options = RunOptions(out=str(tmp_path))
     with pytest.raises(cule.InvalidArgumentError, match="agent_class is 'ppo'"):
         start_run("ppo", CONFIG, options)  # type: ignore[arg-type]
+    with pytest.raises(cule.InvalidArgumentError, match="config is 3; it must be PPOConfig"):
+        start_run(PPO, 3, options)  # type: ignore[arg-type]
     with pytest.raises(cule.InvalidArgumentError, match=r"options is .* it must be RunOptions"):
         start_run(PPO, CONFIG, {"out": str(tmp_path)})  # type: ignore[arg-type]
 

@@ -250,6 +250,23 @@ def test_runs_are_not_mixed(tmp_path: Path) -> None:
         start("ppo-continuous", tmp_path, resume=True)
 
 
+def test_a_run_in_the_working_folder_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start("a2c", tmp_path / "run", steps=80).run()
+    monkeypatch.chdir(tmp_path / "run")
+    for folder in (Path(), Path("../run")):
+        with pytest.raises(CheckpointError, match=r"another folder, such as '.*run-2'"):
+            start("a2c", folder)
+
+
+def test_a_damaged_row_of_progress_is_dropped(tmp_path: Path) -> None:
+    assert start("a2c", tmp_path, steps=320).run()
+    (tmp_path / "progress.csv").write_text("steps,train_s,wall_s\nabc,1,2\n320,3,x\n")
+    assert start("a2c", tmp_path, steps=640, resume=True).run()
+    assert [row["steps"] for row in rows_of(tmp_path)] == ["320", "640"]
+
+
 def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
     config = small_learner("a2c", total_steps=1280).config
     options = RunOptions(

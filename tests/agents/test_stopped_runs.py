@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import signal
 import subprocess
 import sys
@@ -21,9 +22,9 @@ from cule.agents import (  # noqa: E402
 from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
 )
-from cule.agents.run.run import Run  # noqa: E402
+from cule.agents.run.run import Run, TimeIsUp  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
-from tests.support.catch import Ending, Endless, Interrupting  # noqa: E402
+from tests.support.catch import Catch, Ending, Endless, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, small_learner  # noqa: E402
 from tests.support.small_runs import rows_of, start  # noqa: E402
 
@@ -181,3 +182,38 @@ def test_sigterm_does_not_wait_for_a_slow_disk(
     assert time.monotonic() - begun < 30
     assert read_checkpoint(tmp_path / "checkpoints" / "latest.pt")["steps"] > 0
     assert not list(tmp_path.rglob("*.part"))
+
+
+def test_an_evaluation_that_sigterm_interrupts_is_made_after_resuming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = small_learner("a2c", total_steps=960)
+
+    def make(folder: str, *, resume: bool = False) -> Run:
+        options = RunOptions(
+            out=str(tmp_path / folder),
+            resume=resume,
+            eval_every=320,
+            eval_episodes=10,
+            progress_bar=False,
+        )
+        envs = {"env": Catch(16), "eval_env": lambda: Catch(10)}
+        return start_run(type(learner), learner.config, options, **envs)
+
+    def scores(folder: str) -> list[tuple[str, str]]:
+        with (tmp_path / folder / "evaluations.csv").open(newline="") as file:
+            return [(row["steps"], row["mean"]) for row in csv.DictReader(file)]
+
+    assert make("whole").run()
+    stopped = make("parts")
+
+    def evaluate() -> None:
+        stopped._stop.is_set = True  # as SIGTERM sets it
+        raise TimeIsUp  # as the alarm does, when `PATIENCE_S` are over
+
+    monkeypatch.setattr(stopped, "evaluate", evaluate)
+    assert not stopped.run()
+    assert scores("parts") == []
+    assert make("parts", resume=True).run()
+    assert [steps for steps, _ in scores("whole")] == ["320", "640", "960"]
+    assert scores("parts") == scores("whole")

@@ -70,6 +70,18 @@ def test_performance_profile_is_that_of_its_definition() -> None:
     assert scores.performance_profile(uneven, [1.0], resamples=10)[0].value == 0.5
 
 
+@pytest.mark.parametrize("table", ["evaluations.csv", "progress.csv"])
+def test_a_damaged_table_of_a_run_is_named(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_plan(games=["pong"]).save(tmp_path)
+    for seed in range(2):
+        write_run(tmp_path / "pong" / f"seed-{seed}", "pong", {200: 1.0})
+    (tmp_path / "pong" / "seed-1" / table).write_text("steps,frames\nabc,abc\n")
+    assert main(["plot", str(tmp_path)]) == 2
+    assert f"{table} does not hold rows of a run" in capsys.readouterr().err
+
+
 def test_the_report_holds_scores_aggregates_and_curves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,22 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
         read_rows(tmp_path / "config.json")
 
 
+def test_a_signal_while_a_file_is_opened_is_no_error_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rom.bin"
+    path.write_bytes(bytes(4096))
+    fdopen = os.fdopen
+
+    def interrupted(handle: int, mode: str) -> None:
+        fdopen(handle, mode).close()  # as a file without a name is
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fdopen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_rom(path)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
 def test_what_is_no_regular_file_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -6,6 +6,7 @@ the newest checkpoint in its folder that every process has.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections import OrderedDict
@@ -352,6 +353,7 @@ def seconds_so_far(folder: Path, steps: int) -> tuple[float, float]:
     """Seconds of training, and of everything, up to a step; from the rows of progress."""
     train_s, wall_s = 0.0, 0.0
     for row in read_rows(folder / "progress.csv"):
-        if row.get("steps") and float(row["steps"]) <= steps and row.get("wall_s"):
-            train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
+        with contextlib.suppress(KeyError, ValueError):  # a damaged row is dropped
+            if float(row["steps"]) <= steps:
+                train_s, wall_s = float(row["train_s"]), float(row["wall_s"])
     return train_s, wall_s

@@ -104,7 +104,7 @@ def _train_once(name: str, config: AgentConfig, run_options: RunOptions) -> tupl
     """Train once; return whether the run is complete, and the run."""
     try:
         run = start_run(AGENTS[PRESETS[name].algorithm], config, run_options, preset=name)
-        is_complete = run.run()
+        is_complete = run.run() and not run.was_stopped  # an evaluation may be missing
         is_first = rank() == 0
     except (MemoryError, RuntimeError) as error:
         # On a CPU torch has no error class for it.

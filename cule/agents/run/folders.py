@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,3 +55,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path} does not hold rows of a run: {reason}") from error
     return list(csv.DictReader(complete.splitlines(), restval=""))
+
+
+def free_folder(folder: Path) -> Path:
+    """The first of FOLDER-2, FOLDER-3, ... that does not exist."""
+    plain = folder if folder.name not in ("", "..") else folder.resolve()  # "" of "."
+    names = (Path(f"{plain}-{number}") for number in itertools.count(2))
+    return next(path for path in names if not path.exists())

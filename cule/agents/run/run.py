@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import math
 import os
@@ -60,6 +59,7 @@ from cule.agents.run.evaluation import (
     evaluate,
     time_to_score,
 )
+from cule.agents.run.folders import free_folder
 from cule.agents.run.logs import Row, RunLog, Value, check_trackers, make_trackers
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.weights import can_write_weights, read_to_play
@@ -222,6 +222,8 @@ class Run:
     def _train(self) -> None:
         before = self.agent.steps
         self._show_progress(before)
+        if self._is_evaluation_missing():
+            self._pause_to_evaluate()
         try:
             # Only the loop may hold the generator: actor processes live as long as it does.
             for progress in self._rounds():
@@ -259,9 +261,7 @@ class Run:
         else:
             self._show_progress(progress.steps)
         if is_due(options.eval_every) and options.eval_episodes:
-            self._add_time()
-            self.evaluate()
-            self._mark = time.monotonic()
+            self._pause_to_evaluate()
         if is_due(options.checkpoint_every) or is_due(options.keep_every):
             self.save(keep=is_due(options.keep_every))
 
@@ -386,6 +386,21 @@ class Run:
             )
         return result
 
+    def _pause_to_evaluate(self) -> None:
+        """Evaluate in the middle of training, whose seconds do not count it."""
+        self._add_time()
+        self.evaluate()
+        self._mark = time.monotonic()
+
+    def _is_evaluation_missing(self) -> bool:
+        """Whether a resumed run has been stopped during the last evaluation that was due."""
+        every = self.options.eval_every if self.options.eval_episodes else 0
+        due = self.agent.steps // every * every if every else 0
+        if self._until_step is None or not due:
+            return False
+        self._open_folder()
+        return not any(gather_values(any(int(row["steps"]) >= due for row in self._evaluated())))
+
     def _evaluated(self) -> list[dict[str, Value]]:
         """Rows of the evaluations so far, on rank 0."""
         return [] if self._log is None else self._log.evaluations.rows
@@ -406,6 +421,11 @@ class Run:
         if reached is not None:
             text = json.dumps({"target": target, **reached}, indent=2)
             replace_text(self.folder / "time_to_score.json", text + "\n")
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether SIGINT or SIGTERM has ended it, also in its last round."""
+        return self._stop.is_set
 
     @property
     def was_interrupted(self) -> bool:
@@ -468,20 +488,22 @@ def start_run(
     Raises:
         CheckpointError: The folder holds a run and `resume` is False, or the run has other options.
         InvalidArgumentError: The protocol of evaluations does not fit the config, `agent_class` is
-            not an algorithm, or `options` is not RunOptions.
+            not an algorithm, `config` not its options, or `options` not RunOptions.
         CuleError: The environment, the network or the opponent cannot be made.
     """
     if not hasattr(agent_class, "config_class"):
         raise InvalidArgumentError(
             f"agent_class is {shown(agent_class)}; it must be an algorithm, such as PPO"
         )
-    if not isinstance(options, RunOptions):
-        raise InvalidArgumentError(f"options is {shown(options)}; it must be RunOptions")
+    needed = (("config", config, agent_class.config_class), ("options", options, RunOptions))
+    for name, value, kind in needed:
+        if not isinstance(value, kind):
+            raise InvalidArgumentError(f"{name} is {shown(value)}; it must be {kind.__name__}")
     folder = run_path(options.out, config, preset or agent_class.name)
     if last_checkpoint(folder) is not None and not options.resume:
         raise CheckpointError(
             f"out is {shown(str(folder))}, which holds a run; use --resume to resume it, or "
-            f"another folder, such as {shown(str(_free_folder(folder)))}"
+            f"another folder, such as {shown(str(free_folder(folder)))}"
         )
     if options.eval_episodes and eval_env is None:
         check_protocol(config, options.eval_protocol)
@@ -512,12 +534,6 @@ def start_run(
         preset=preset,
         on_row=on_row,
     )
-
-
-def _free_folder(folder: Path) -> Path:
-    """The first of FOLDER-2, FOLDER-3, ... that does not exist."""
-    names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
-    return next(path for path in names if not path.exists())
 
 
 def _opposed_envs(

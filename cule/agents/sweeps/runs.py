@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -128,14 +128,16 @@ class SweepRun:
 
     def state(self) -> RunState:
         """How far it is, by its last row of progress."""
-        rows = read_rows(self.folder / "progress.csv")
+        path = self.folder / "progress.csv"
+        rows = read_rows(path)
         last = rows[-1] if rows else {}
-        returns = [float(row["episode_return"]) for row in rows if row.get("episode_return")]
-        return RunState(
-            int(float(last.get("steps") or 0)),
-            float(last.get("steps_per_s") or math.nan),
-            next((value for value in reversed(returns) if math.isfinite(value)), math.nan),
-        )
+        with _numbers_of(path):
+            returns = [float(row["episode_return"]) for row in rows if row.get("episode_return")]
+            return RunState(
+                int(float(last.get("steps") or 0)),
+                float(last.get("steps_per_s") or math.nan),
+                next((value for value in reversed(returns) if math.isfinite(value)), math.nan),
+            )
 
     def is_complete(self, plan: Plan) -> bool:
         """Whether it has trained and been evaluated to the end."""
@@ -143,9 +145,11 @@ class SweepRun:
 
     def final_score(self, plan: Plan) -> float | None:
         """The mean score of its evaluation at the end; None before."""
-        rows = read_rows(self.folder / "evaluations.csv")
-        at_end = [row for row in rows if int(row["steps"]) >= plan.total_steps]
-        return float(at_end[-1]["mean"]) if at_end else None
+        path = self.folder / "evaluations.csv"
+        rows = read_rows(path)
+        with _numbers_of(path):
+            at_end = [row for row in rows if int(row["steps"]) >= plan.total_steps]
+            return float(at_end[-1]["mean"]) if at_end else None
 
     def training_score(self, frames: int) -> float | None:
         """Mean return of the last 100 training episodes before a number of emulated frames.
@@ -153,18 +157,29 @@ class SweepRun:
         Rows of progress count as a whole, so it is of more episodes where a row has many. None: the
         run has not come that far, or no episode has ended.
         """
-        rows = read_rows(self.folder / "progress.csv")
-        if not rows or float(rows[-1].get("frames") or 0) < frames:
-            return None
-        count = total = 0.0
-        for row in reversed(rows):
-            episodes = float(row["episodes"])
-            if episodes and float(row["frames"]) <= frames:
-                count += episodes
-                total += episodes * float(row["episode_return"])
-            if count >= MILESTONE_EPISODES:
-                break
-        return total / count if count else None
+        path = self.folder / "progress.csv"
+        rows = read_rows(path)
+        with _numbers_of(path):
+            if not rows or float(rows[-1].get("frames") or 0) < frames:
+                return None
+            count = total = 0.0
+            for row in reversed(rows):
+                episodes = float(row["episodes"])
+                if episodes and float(row["frames"]) <= frames:
+                    count += episodes
+                    total += episodes * float(row["episode_return"])
+                if count >= MILESTONE_EPISODES:
+                    break
+            return total / count if count else None
+
+
+@contextlib.contextmanager
+def _numbers_of(path: Path) -> Iterator[None]:
+    """Name a table whose rows are not those of a run."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold rows of a run: {error}") from None
 
 
 # --- Processes ------------------------------------------------------------------------------------
