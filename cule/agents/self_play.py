@@ -162,9 +162,8 @@ class SelfPlayEnv:
         """
         shape = (self.num_envs,)
         if not isinstance(actions, Tensor):
-            given = as_array(
-                "actions", to_own_numpy(actions), "integers", shape, *[ActionShapeError] * 2
-            )
+            wrong = ActionShapeError  # of the dtype, or the shape
+            given = as_array("actions", to_own_numpy(actions), "integers", shape, wrong, wrong)
             actions = torch.from_numpy(given.astype(np.int64))
         elif actions.shape != shape or actions.dtype not in _INTEGERS:
             raise ActionShapeError(

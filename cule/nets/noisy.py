@@ -61,7 +61,7 @@ class NoisyLinear(nn.Module):
         if not self.training:
             return F.linear(x, self.weight, self.bias)
         groups = len(self.noise_in)
-        if groups == 1 or len(x) % groups:  # one noise: that of the first group
+        if groups == 1 or len(x) % groups:  # one noise, that of the first group
             noise_in, noise_out = self.noise_in[0], self.noise_out[0]
             weight = torch.addcmul(self.weight, self.weight_sigma, torch.outer(noise_out, noise_in))
             return F.linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, noise_out))
