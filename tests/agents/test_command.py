@@ -23,7 +23,8 @@ torch = pytest.importorskip("torch")
 from cule import AtariVectorEnv  # noqa: E402
 from cule.agents import A2C, AGENTS, PRESETS, PPOConfig, VideoError  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
-from cule.agents.run.run import Run, RunOptions, TimeIsUp  # noqa: E402
+from cule.agents.run.run import Run, RunOptions  # noqa: E402
+from cule.agents.run.stop import TimeIsUp  # noqa: E402
 from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, DivergedError, InvalidArgumentError  # noqa: E402

@@ -22,7 +22,8 @@ from cule.agents import (  # noqa: E402
 from cule.agents.run.checkpoint import (  # noqa: E402
     read_checkpoint,
 )
-from cule.agents.run.run import Run, TimeIsUp  # noqa: E402
+from cule.agents.run.run import Run  # noqa: E402
+from cule.agents.run.stop import TimeIsUp  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
 from tests.support.catch import Catch, Ending, Endless, Interrupting  # noqa: E402
 from tests.support.learners import SMALL, small_learner  # noqa: E402
@@ -152,7 +153,7 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
 def test_sigterm_does_not_wait_for_the_end_of_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cule.agents.run.run.PATIENCE_S", 0.2)
+    monkeypatch.setattr("cule.agents.run.stop.PATIENCE_S", 0.2)
     config = small_learner("a2c", total_steps=1_000_000).config
     options = RunOptions(out=str(tmp_path), checkpoint_every=160, progress_bar=False)
     run = start_run(type(small_learner("a2c")), config, options, env=Endless(16))
@@ -166,7 +167,7 @@ def test_sigterm_does_not_wait_for_the_end_of_a_round(
 def test_sigterm_does_not_wait_for_a_slow_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cule.agents.run.run.SAVE_PATIENCE_S", 0.2)
+    monkeypatch.setattr("cule.agents.run.stop.SAVE_PATIENCE_S", 0.2)
     save = Run.save
 
     def save_slowly(run: Run, **options: Any) -> None:

@@ -27,10 +27,8 @@ from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import (
     barrier,
     gather_values,
-    max_over_ranks,
     rank,
     sum_over_ranks,
-    world_size,
 )
 from cule.agents.parts.envs import FrameEnv
 from cule.agents.parts.learner import Learner, Progress
@@ -62,6 +60,7 @@ from cule.agents.run.evaluation import (
 from cule.agents.run.folders import free_folder
 from cule.agents.run.logs import Row, RunLog, Value, check_trackers, make_trackers
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
+from cule.agents.run.stop import StopRequest, TimeIsUp
 from cule.agents.run.weights import can_write_weights, read_to_play
 from cule.agents.self_play import SelfPlayEnv
 from cule.errors import CheckpointError, CuleError, InvalidArgumentError, shown
@@ -69,12 +68,6 @@ from cule.files import remove_leftovers, replace_text
 from cule.option_fields import NonNegative, Seeds, require, validate
 from cule.progress import INTERVAL_S, ProgressBar
 from cule.replay.options import check
-from cule.signals import END, signals_call
-
-#: Seconds from SIGTERM to the interruption of a round or evaluation that has not ended, and from
-#: there to that of saving.
-PATIENCE_S = 3.0
-SAVE_PATIENCE_S = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +175,8 @@ class Run:
     def run(self) -> bool:
         """Train to the end, or until SIGINT or SIGTERM, and save.
 
-        A round that has not ended `PATIENCE_S` after SIGTERM, and saving that has not ended
-        `SAVE_PATIENCE_S` later, are left unfinished; then the last checkpoint stays.
+        A round that has not ended `stop.PATIENCE_S` after SIGTERM, and saving that has not ended
+        `stop.SAVE_PATIENCE_S` later, are left unfinished; then the last checkpoint stays.
 
         Returns:
             Whether training is complete.
@@ -555,50 +548,3 @@ def _opposed_envs(
     count = max(min(options.eval_episodes, 128), 1) * seats
     for_evaluations = eval_config(config, options.eval_protocol, count)
     return make_opposed_env(config, versus), lambda: make_opposed_env(for_evaluations, versus)
-
-
-class TimeIsUp(KeyboardInterrupt):
-    """A round, an evaluation or saving has not ended in time after SIGTERM."""
-
-
-class StopRequest:
-    """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
-
-    `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted, and again
-    every `SAVE_PATIENCE_S`.
-
-    Attributes:
-        is_set: Whether this process was asked to stop.
-        kind: The signal; 0 without one.
-    """
-
-    def __init__(self) -> None:
-        """Start without a request."""
-        self.is_set = False
-        self.kind = 0
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Handle the signals inside the context, in the main thread."""
-        with signals_call(self._receive, (*END, signal.SIGALRM)):
-            try:
-                yield
-            finally:
-                if self.is_set:
-                    signal.setitimer(signal.ITIMER_REAL, 0.0)
-
-    def _receive(self, kind: int) -> None:
-        if kind == signal.SIGALRM:
-            raise TimeIsUp
-        if self.is_set:
-            raise KeyboardInterrupt
-        self.is_set, self.kind = True, kind
-        if kind == signal.SIGTERM:
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE_S, SAVE_PATIENCE_S)
-
-    def is_set_on_any_rank(self, device: torch.device) -> bool:
-        """Whether any process was asked to stop."""
-        if world_size() == 1:
-            return self.is_set
-        wanted = max_over_ranks(torch.tensor(float(self.is_set), device=device))
-        return float(wanted) > 0.0
