@@ -201,6 +201,15 @@ def test_runs_of_several_frameskips_make_no_curve(tmp_path: Path) -> None:
         curves.read_curves([tmp_path / "one", tmp_path / "two"])
 
 
+def test_runs_without_a_common_step_are_said_to_have_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in (50, 60):
+        write_run(tmp_path / str(step), "a2c", {step: 3.0})
+    main(["plot", str(tmp_path), "--out", str(tmp_path / "a.svg")])
+    assert "no step that all of them have" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["evaluations", "progress"])
 def test_a_plot_leaves_the_tables_of_a_run(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

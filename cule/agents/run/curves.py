@@ -164,12 +164,12 @@ def plot_curves(words: Sequence[str]) -> int:
 def _print_table(curves: Sequence[Curve], points: Mapping[str, Mapping[int, Interval]]) -> None:
     print(f"{'':<28} {'runs':>4} {'frames':>12} {'IQM':>9}  95 % interval")
     for curve in curves:
-        for step, found in list(points[curve.label].items())[-1:]:
-            frames = step * curve.frameskip
-            print(
-                f"{curve.label:<28} {len(curve.scores):>4} {frames:>12,} {found.value:>9.2f}  "
-                f"[{found.low:.2f}, {found.high:.2f}]"
-            )
+        runs, shared = f"{curve.label:<28} {len(curve.scores):>4}", points[curve.label]
+        if not shared:
+            print(f"{runs} no step that all of them have; their mean is left out")
+            continue
+        frames, found = max(shared) * curve.frameskip, shared[max(shared)]
+        print(f"{runs} {frames:>12,} {found.value:>9.2f}  [{found.low:.2f}, {found.high:.2f}]")
 
 
 def write_table(
