@@ -180,12 +180,13 @@ def _lanes(setting: Setting) -> list[Stage]:
     """Numbers of consoles that share a warp, for the rule of `cule.envs.launch`."""
     return [
         Stage([_rates(setting, f"lanes-{size}", GAMES[:3], size, "--lanes", counts)])
-        for size, counts in setting.choose(_SHARED_WARPS, (("2", "1,2"),))
+        for size, counts in setting.choose(_SHARED_WARPS, (("2", "1,2x1"),))
     ]
 
 
-#: Numbers of environments, and of consoles in a warp.
-_SHARED_WARPS = (("1200", "1,8"), ("4096", "4,8,16,32"), ("32768", "16,32"))
+#: Numbers of environments, and of consoles in a warp x warps in a block: 4,096 environments with 16
+#: a warp are 64 blocks of four warps, half of the multiprocessors, or 128 of two.
+_SHARED_WARPS = (("1200", "1,8"), ("4096", "1,4,8,16,16x2,16x1,32x1"), ("32768", "16,32,32x2"))
 
 
 def _profile(setting: Setting) -> list[Stage]:

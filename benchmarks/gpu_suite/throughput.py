@@ -3,11 +3,11 @@
     python -m benchmarks.gpu_suite.throughput --games 57 --num-envs 4096,32768 --seconds 90 \
         --out rates.json
 
-Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16``, each
-size with these numbers of consoles that share a warp. Environments begin in states of random play
-on the CPU, with ``--actions constant`` as a reset leaves them, and each cell of a size takes as
-many steps as the others, so that figures of two runs can be compared: the digest of the RAM is the
-same. The file is written again after each cell; cells
+Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16x2``, each
+size with these numbers of consoles that share a warp, and with four warps or so many in a block.
+Environments begin in states of random play on the CPU, with ``--actions constant`` as a reset
+leaves them, and each cell of a size takes as many steps as the others, so that figures of two runs
+can be compared: the digest of the RAM is the same. The file is written again after each cell; cells
 for which no time is left have none. The first steps of 16 environments are compared with the CPU,
 and a kernel that was not asked for is an error: such a cell has no figure.
 """
@@ -113,13 +113,13 @@ def measure(engine: CudaEngine, game: str, seed: int, *, constant: bool) -> Cell
 
 
 def measure_cell(
-    name: str, game: str, num_envs: int, lanes: int | None, seed: int, constant: bool
+    name: str, game: str, num_envs: int, lanes: Sequence[int], seed: int, constant: bool
 ) -> Cell:
     """Measure a game; a cell with "error" if that fails."""
     began = time.perf_counter()
     cell: Cell = {"game": game, "num_envs": num_envs}
     try:
-        with use_geometry(lanes):
+        with use_geometry(*lanes) if lanes else contextlib.nullcontext():
             engine = make_engine(EngineConfig(name, game, num_envs, 1, seed))
         with contextlib.closing(engine):
             assert isinstance(engine, CudaEngine), f"{name} is no engine of a GPU"
@@ -135,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
     parser.add_argument("--num-envs", default="4096,32768,1200", help="comma-separated")
-    parser.add_argument("--lanes", help="consoles per warp, comma-separated; else cule chooses")
+    parser.add_argument("--lanes", help="consoles per warp, x warps per block; comma-separated")
     parser.add_argument("--engine", default="cule-cuda@compiled", help="as in `cule bench`")
     parser.add_argument("--actions", default="random", choices=["random", "constant"])
     parser.add_argument("--seconds", type=float, default=100.0, help="after which no cell begins")
@@ -145,8 +145,8 @@ def main() -> int:
     until = time.perf_counter() + options.seconds
     games = games_named(options.games)
     sizes = [int(size) for size in options.num_envs.split(",")]
-    lanes = [int(count) for count in options.lanes.split(",")] if options.lanes else [None]
-    cells = list(itertools.product(sizes, lanes, games))
+    counts = options.lanes.split(",") if options.lanes else [""]
+    cells = list(itertools.product(sizes, counts, games))
     record = {**conditions({**vars(options), "out": options.out.name}), "cells": []}
     for num_envs, count, game in cells:
         if time.perf_counter() >= until:
@@ -155,7 +155,8 @@ def main() -> int:
             )
             continue
         constant = options.actions == "constant"
-        cell = measure_cell(options.engine, game, num_envs, count, options.seed, constant)
+        lanes = [int(number) for number in count.split("x")] if count else []
+        cell = measure_cell(options.engine, game, num_envs, lanes, options.seed, constant)
         record["cells"].append(cell)
         options.out.write_text(json.dumps(record, indent=1) + "\n")
         found = cell.get("error") or f"{cell['frames_per_s']:,} frames/s"

@@ -1,8 +1,9 @@
-"""Linked machine code of compiled kernels, executed in software, equals the CPU back end.
+"""Machine code of the kernels, executed in software, equals the CPU back end.
 
 The oldest and the newest supported NVRTC compile the part that all games share and the parts of
 games, and nvJitLink of the same version links them, as environments do (cule.envs.translation). The
-linked kernel executes a step in benchmarks/sass; the lockstep shim runs the other kernels.
+linked kernel executes a step in benchmarks/sass; the lockstep shim runs the other kernels. Those
+that nvcc compiles, the interpreter among them, execute a step without the shim.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import pytest
 
 from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import Kernel
+from benchmarks.sass.step_model import Modules, execute_step
 from cule import _core
 from cule.envs import translation
+from cule.envs.launch import Geometry
 from tests.support.compilers import VERSIONS, toolkit_of
 from tests.support.kernels import HookedLaunch, Pair, hooked_launches
 
@@ -80,3 +83,15 @@ def test_several_lanes(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_one_lane(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_toolkit(version, monkeypatch, tmp_path)
     compare_step("pong", 1, 2, tmp_path)
+
+
+def test_kernels_of_nvcc(tmp_path: Path) -> None:
+    """Of each cartridge family, and of each kind of observations."""
+    modules = Modules(tmp_path)
+    for game, lanes, consoles, obs_type in (
+        ("pong", 1, 2, "image"),
+        ("seaquest", 16, 16, "sprites"),
+        ("montezuma_revenge", 4, 8, "objects"),
+        ("robotank", 2, 2, "ram"),
+    ):
+        execute_step(modules, game, consoles, Geometry(lanes, 4), False, obs_type)

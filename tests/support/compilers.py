@@ -1,8 +1,9 @@
-"""NVRTC and nvJitLink of the versions that are tested, which the Makefile puts into `.venv/nvrtc`."""
+"""Compilers of kernels: nvcc, and the tested NVRTC and nvJitLink, which are in `.venv/nvrtc`."""
 
 from __future__ import annotations
 
 import ctypes
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def missing_compilers() -> str | None:
     absent = [version for version in VERSIONS if not (FOLDER / version / "installed").exists()]
     if absent:
         return f"NVRTC {', '.join(absent)} is not in {FOLDER}"
+    if shutil.which("nvcc") is None:
+        return "nvcc is not on the path"
     try:
         find_nvdisasm()
     except FileNotFoundError as error:
