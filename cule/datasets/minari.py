@@ -24,10 +24,10 @@ from cule.datasets.dataset import Dataset, Episode, open_dataset
 from cule.datasets.recorder import Recorder
 from cule.datasets.settings import LATER_OPTIONS, check_recorded, check_rom, lists_by_environment
 from cule.envs import AtariVectorEnv
-from cule.envs.checks import INT32_MAX, to_numpy
+from cule.envs.checks import INT32_MAX, as_int, to_numpy
 from cule.envs.options import full_screens
 from cule.envs.requests import MAX_SEED
-from cule.errors import DatasetError, InvalidArgumentError, shown
+from cule.errors import DatasetError, InvalidActionError, InvalidArgumentError, shown
 from cule.lazy import needs
 from cule.reading import parse_json
 
@@ -85,12 +85,14 @@ def export_minari(
         compressed as JPEG. The seed of a trajectory is that of its first episode.
 
     Raises:
-        InvalidArgumentError: `dataset_id` exists or is no id, or `metadata` or `options` hold what
-            an export decides; otherwise as `Dataset.replay`.
-        ValueError, TypeError: From Minari, of keywords that it does not take.
+        InvalidArgumentError: `dataset` is none, `dataset_id` exists or is no id, or `metadata` or
+            `options` hold what an export decides; otherwise as `Dataset.replay`.
+        ValueError, TypeError, AssertionError: From Minari, of keywords that it does not take.
         DatasetError, DigestMismatchError: As `Dataset.replay`. Nothing of an export that fails
             stays.
     """
+    if not isinstance(dataset, Dataset):
+        raise InvalidArgumentError(f"dataset is {shown(dataset)}; open_dataset returns one")
     given = dict(metadata or {})
     for name in _OURS & given.keys():
         raise InvalidArgumentError(f"metadata holds {shown(name)}, which an export decides")
@@ -224,11 +226,17 @@ def import_minari(
         that Minari collected, unless it stored them as JPEG. Those of exports are not compared.
 
     Raises:
+        InvalidArgumentError: `source` is neither a dataset nor an id.
         FileNotFoundError: From Minari: it has no dataset with this id.
+        OSError, ValueError, KeyError: From Minari: its files are damaged.
         DatasetError: It cannot be played, or something differs; `path` is not written.
         StorageError: `path` cannot be written.
     """
     stored = minari.load_dataset(source) if isinstance(source, str) else source
+    if not isinstance(stored, minari.MinariDataset):
+        raise InvalidArgumentError(
+            f"source is {shown(source)}; it must be a dataset of Minari, or the id of one"
+        )
     if not _ids(stored):
         raise DatasetError("the dataset has no episodes")
     facts = _facts(stored.storage.metadata)
@@ -331,14 +339,18 @@ def _facts(metadata: Mapping[str, Any]) -> _Facts | None:
         return None
     try:
         facts = parse_json(metadata[_KEY])
+        seeds = [as_int("a seed", seed, 0, MAX_SEED) for seed in facts["seeds"]]
+        places = [(int(row[0]), int(row[1]), int(row[2])) for row in facts["episodes"]]
+        for trajectory, *_ in places:
+            as_int("a trajectory", trajectory, 0, len(seeds) - 1)
         found = _Facts(
             str(facts["game"]),
             str(facts["rom_md5"]),
             LATER_OPTIONS | dict(facts["options"]),
             bool(facts["reward_clipping"]),
-            list(map(int, facts["seeds"])),
+            seeds,
             {(int(row[0]), int(row[1])) for row in facts["resets"]},
-            [(int(row[0]), int(row[1]), int(row[2])) for row in facts["episodes"]],
+            places,
         )
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise DatasetError(
@@ -393,7 +405,10 @@ def _play_episode(
         where = f"{what}, step {step}"
         if has_obs:
             _compare_obs(obs, episode.observations[step], where)
-        obs, rewards, terminated, truncated, info = recorder.step(np.array([action]))
+        try:
+            obs, rewards, terminated, truncated, info = recorder.step(np.array([action]))
+        except InvalidActionError as error:
+            raise DatasetError(f"{where}: {error}") from None
         raw = info.get("reward", rewards)  # as the recorder reads it
         reward = int(to_numpy(raw)[0])
         found = np.clip(reward, -1, 1) if clips else reward, terminated[0], truncated[0]

@@ -230,6 +230,12 @@ class WatchHandler(BaseHTTPRequestHandler):
         """Carry out a request."""
         self._answer(_POSTS, lambda query: self._body())
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is not read as a request, such as another method or a head too long."""
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._send(json_reply({"error": message or status.phrase}, status))
+
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing: a page requests sixty pictures per second."""
 
@@ -351,7 +357,8 @@ class WatchHandler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(reply.body)
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
 
 
 class _HeadReader:

@@ -25,7 +25,7 @@ from cule.agents import A2C, AGENTS, PRESETS, PPOConfig, VideoError  # noqa: E40
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.run import Run, RunOptions  # noqa: E402
 from cule.agents.run.stop import TimeIsUp  # noqa: E402
-from cule.agents.run.video import RecordedEnv, is_complete  # noqa: E402
+from cule.agents.run.video import RecordedEnv, check_video_path, is_complete  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.errors import CuleError, DivergedError, InvalidArgumentError  # noqa: E402
 from cule.nets import TORSOS  # noqa: E402
@@ -184,6 +184,29 @@ def test_a_video_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
             play()
     assert [path.name for path in tmp_path.iterdir()] == ["pong.mp4"]
     assert target.read_bytes() == b"an older film"
+
+
+def test_a_video_without_an_encoder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+
+    def find() -> str:
+        raise RuntimeError("No ffmpeg exe could be found.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", find)
+        with pytest.raises(VideoError, match=r"a\.mp4', and there is no encoder: No ffmpeg exe"):
+            check_video_path(tmp_path / "a.mp4")
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexit 3\n")
+    silent.chmod(0o700)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(silent))
+    env = AtariVectorEnv("pong", 1, autoreset_mode="SameStep", output="torch", noop_max=0)
+    with contextlib.closing(env), RecordedEnv(env, tmp_path / "a.mp4", episodes=1) as recorded:
+        recorded.reset(seed=1)
+        with pytest.raises(VideoError, match="could not be written: the encoder stopped"):
+            recorded.finish()
 
 
 def test_a_video_keeps_the_link_and_mode_of_an_older_one(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import A2C, A2CConfig, RunOptions, start_run  # noqa: E402
-from cule.errors import InvalidArgumentError, MissingPackageError  # noqa: E402
+from cule.agents.run.logs import TensorBoard, _boards, check_trackers  # noqa: E402
+from cule.errors import InvalidArgumentError, MissingPackageError, StorageError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 
 
@@ -51,7 +52,7 @@ def test_trackers_get_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     wandb, mlflow = Recorder(), Recorder()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.setitem(sys.modules, "mlflow", mlflow)
-    train(tmp_path / "run", "wandb, mlflow")
+    train(tmp_path / "run", "wandb, mlflow, wandb")
     ((_, made),) = wandb.named("init")
     assert made["project"] == "cule"
     assert made["name"] == "run"
@@ -81,6 +82,47 @@ def test_wrong_names_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "wandb", None)  # not installed
     with pytest.raises(MissingPackageError, match="pip install wandb"):
         RunOptions(track="wandb")
+
+
+def test_a_folder_with_the_name_of_a_package_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("wandb", "mlflow", "tensorboard"):  # as in the folder of a run
+        (tmp_path / name).mkdir()
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(MissingPackageError, match="pip install wandb"):
+        check_trackers("wandb")
+    sys.modules.pop("wandb", None)
+    assert _boards(tmp_path / "board", None) == []
+
+
+def test_a_tracker_that_fails_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb, mlflow = Recorder(), Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+
+    def log_params(params: dict[str, Any]) -> None:
+        raise RuntimeError("no server\nat http://localhost:5000")
+
+    mlflow.log_params = log_params  # type: ignore[attr-defined]
+    with pytest.raises(StorageError, match=r"track is 'mlflow', .* failed: no server$"):
+        train(tmp_path / "run", "wandb, mlflow")
+    assert mlflow.named("end_run") == [(("FAILED",), {})]
+    assert len(wandb.named("finish")) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_board_hides_rows_that_are_not_in_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Recorder()
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
+    TensorBoard(tmp_path, None)
+    TensorBoard(tmp_path, 40)  # resumed
+    assert [made["purge_step"] for _, made in board.named("SummaryWriter")] == [0, 41]
 
 
 def test_no_tracker_by_default(tmp_path: Path) -> None:

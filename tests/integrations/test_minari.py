@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,40 @@ def test_an_import_notices_differences(tmp_path: Path, change: str) -> None:
     with pytest.raises(DatasetError, match=r"episode 1, step \d+: "):
         import_minari(stored, tmp_path / "a.cule")
     assert not (tmp_path / "a.cule").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("seeds", [-1], "a seed is -1"),
+        ("seeds", [2**40], r"a seed is 1\d+"),
+        ("seeds", [], r"a trajectory is 0"),
+        ("episodes", [[-1, 0, 130]] * 9, "a trajectory is -1"),
+        ("actions", 99, r"episode 0, step 0: actions\[0\] is 99"),
+    ],
+)
+def test_a_damaged_export_is_a_dataset_error(
+    tmp_path: Path, name: str, value: Any, message: str
+) -> None:
+    import h5py
+
+    stored = export_minari(record(tmp_path / "a.cule"), "test/a-v0", obs_type="ram")
+    if name == "actions":
+        with h5py.File(next((tmp_path / "minari").rglob("*.hdf5")), "a") as file:
+            file["episode_0/actions"][0] = value
+    else:
+        facts = {**json.loads(stored.storage.metadata["cule"]), name: value}
+        stored.storage.update_metadata({"cule": json.dumps(facts)})
+    with pytest.raises(DatasetError, match=message):
+        import_minari("test/a-v0", tmp_path / "b.cule")
+    assert not (tmp_path / "b.cule").exists()
+
+
+def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(cule.InvalidArgumentError, match="dataset is 'a'; open_dataset"):
+        export_minari("a", "test/a-v0")  # type: ignore[arg-type]
+    with pytest.raises(cule.InvalidArgumentError, match="source is 5; it must be a dataset of"):
+        import_minari(5, tmp_path / "a.cule")
 
 
 def test_what_cannot_be_imported(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import socket
 import threading
 import urllib.request
@@ -359,10 +360,15 @@ def test_heads_are_limited() -> None:
             (b"GET / HTTP/1.1\r\n" + 3 * line, b"431"),
             (b"GET / HTTP/1.1\r\n" + 101 * b"a: b\r\n" + b"\r\n", b"431"),
             (b"FETCH / HTTP/1.1\r\n\r\n", b"501"),
+            (b"HEAD / HTTP/1.1\r\n\r\n", b"501"),
         ):
             with socket.create_connection(address, LIMIT_S) as connection:
                 connection.sendall(head)
-                assert connection.makefile("rb").readline().split()[1] == status
+                with connection.makefile("rb") as file:
+                    assert file.readline().split()[1] == status
+                    body = file.read().partition(b"\r\n\r\n")[2]
+                assert bool(body) != head.startswith(b"HEAD")
+                assert not body or json.loads(body).keys() == {"error"}
         assert served.get("/").status == 200
 
 

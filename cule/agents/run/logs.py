@@ -17,12 +17,18 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cule.agents.run.folders import CONFIG_FILE, read_rows
-from cule.errors import InvalidArgumentError, MissingPackageError, shown
+from cule.errors import (
+    CuleError,
+    InvalidArgumentError,
+    MissingPackageError,
+    StorageError,
+    shown,
+)
 from cule.files import replace_bytes, replace_text, writing
 
 Value = float | int | str
@@ -49,7 +55,8 @@ class TensorBoard:
         """Open the files."""
         from torch.utils.tensorboard import SummaryWriter
 
-        self._folder, purge = folder, None if until_step is None else until_step + 1
+        # What an earlier run of the folder logged later is hidden.
+        self._folder, purge = folder, 0 if until_step is None else until_step + 1
         with writing(folder):
             self._board: Any = SummaryWriter(str(folder), purge_step=purge)
 
@@ -65,29 +72,55 @@ class TensorBoard:
             self._board.close()
 
 
+@contextlib.contextmanager
+def _tracking(name: str) -> Iterator[None]:
+    """Name the tracker in its errors.
+
+    Raises:
+        StorageError: The block raised an error of another package.
+    """
+    try:
+        yield
+    except CuleError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise StorageError(f"track is {shown(name)}, which has failed: {reason}") from error
+
+
 class _Wandb:
+    @_tracking("wandb")
     def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         self._run = _module("wandb").init(
             project=PROJECT, name=folder.name, dir=str(folder), config=dict(config)
         )
 
+    @_tracking("wandb")
     def log(self, group: str, row: Row) -> None:
         self._run.log(metrics_of(group, row), step=int(row["steps"]))
 
+    @_tracking("wandb")
     def close(self) -> None:
         self._run.finish()
 
 
 class _MLflow:
+    @_tracking("mlflow")
     def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         self._module = _module("mlflow")
         self._module.set_experiment(PROJECT)
         self._module.start_run(run_name=folder.name)
-        self._module.log_params(dict(config))
+        try:
+            self._module.log_params(dict(config))
+        except BaseException:
+            self._module.end_run("FAILED")
+            raise
 
+    @_tracking("mlflow")
     def log(self, group: str, row: Row) -> None:
         self._module.log_metrics(metrics_of(group, row), step=int(row["steps"]))
 
+    @_tracking("mlflow")
     def close(self) -> None:
         self._module.end_run()
 
@@ -99,13 +132,13 @@ TRACKERS: dict[str, type[_Wandb] | type[_MLflow]] = {"wandb": _Wandb, "mlflow": 
 
 
 def check_trackers(names: str) -> list[str]:
-    """The names in a list with commas.
+    """The names in a list with commas, each once.
 
     Raises:
         InvalidArgumentError: An unknown name.
         MissingPackageError: A tracker is not installed.
     """
-    found = [name.strip() for name in names.split(",") if name.strip()]
+    found = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in found:
         if name not in TRACKERS:
             raise InvalidArgumentError(
@@ -115,18 +148,19 @@ def check_trackers(names: str) -> list[str]:
     return found
 
 
-def make_trackers(names: str, folder: Path, config: Mapping[str, object]) -> list[_Wandb | _MLflow]:
-    """Start a run in each tracker of a list with commas."""
-    return [TRACKERS[name](folder, config) for name in check_trackers(names)]
+def make_trackers(
+    names: str, folder: Path, config: Mapping[str, object]
+) -> Iterator[_Wandb | _MLflow]:
+    """Start a run in each tracker of a list with commas, one after the other."""
+    return (TRACKERS[name](folder, config) for name in check_trackers(names))
 
 
 def _module(name: str) -> Any:  # it has no types here
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingPackageError(
-            f"track is {shown(name)}, which is not installed; pip install {name}"
-        ) from None
+    with contextlib.suppress(ImportError):
+        module = importlib.import_module(name)
+        if getattr(module, "__file__", None) is not None:  # a folder of this name has none
+            return module
+    raise MissingPackageError(f"track is {shown(name)}, which is not installed; pip install {name}")
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -241,7 +275,8 @@ def _note_missing_board() -> None:
 
 def _boards(folder: Path, until_step: int | None) -> list[Tracker]:
     """TensorBoard, if it is installed."""
-    if importlib.util.find_spec("tensorboard") is not None:
+    spec = importlib.util.find_spec("tensorboard")
+    if spec is not None and spec.origin is not None:  # a folder of this name has none
         return [TensorBoard(folder, until_step)]
     _note_missing_board()
     return []

@@ -272,9 +272,10 @@ class Run:
             "run": {k: v for k, v in run.items() if k not in ("out", "resume", "seeds")},
         }
         with contextlib.ExitStack() as stack:
-            trackers = make_trackers(self.options.track, self.folder, config)
-            for tracker in trackers:
+            trackers = []
+            for tracker in make_trackers(self.options.track, self.folder, config):
                 stack.callback(tracker.close)
+                trackers.append(tracker)
             self._log = RunLog(self.folder, config, until_step=self._until_step, trackers=trackers)
             stack.pop_all()  # it closes them
         remove_leftovers(self.folder)

@@ -127,7 +127,7 @@ class RecordedEnv:
         try:
             yield
         except (OSError, IndexError) as error:
-            stopped = isinstance(error, BrokenPipeError)
+            stopped = isinstance(error, BrokenPipeError | IndexError)  # or has said nothing
             reason = "the encoder stopped" if stopped else str(error).partition("\n")[0]
             part = self._path if self._part is None else Path(self._part.name)
             raise VideoError(
@@ -151,9 +151,19 @@ def is_complete(film: bytes) -> bool:
 
 
 def check_video_path(path: Path) -> None:
-    """Require that a video can be made."""
+    """Require that a video can be made.
+
+    Raises:
+        InvalidArgumentError: The name does not end with .mp4.
+        MissingPackageError, VideoError: There is no encoder.
+        StorageError: The file cannot be written.
+    """
     if path.suffix.lower() != ".mp4":
         raise InvalidArgumentError(f"video is {shown(str(path))}; it must be a file NAME.mp4")
     with needs("cule[video]"):
-        import imageio_ffmpeg  # noqa: F401
+        import imageio_ffmpeg
+    try:
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except RuntimeError as error:
+        raise VideoError(f"video is {shown(str(path))}, and there is no encoder: {error}") from None
     check_writable(path)
