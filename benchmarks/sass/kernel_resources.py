@@ -26,6 +26,8 @@ FLAGS = (
 #: In the names of the instruction loops.
 _LOOP = "run_step_in_lanes"
 
+#: The name of a kernel, in its source.
+KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _FUNCTION = re.compile(r"Function properties for (\w+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -15,6 +15,7 @@ nvidia-nvjitlink).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import subprocess
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ import numpy as np
 from benchmarks.sass.device import Device
 from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import BARRIER, Executed, Kernel, Totals
-from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, ROOT, readable
+from benchmarks.sass.kernel_resources import ARCHITECTURE, FLAGS, KERNEL, ROOT, readable
 from benchmarks.sass.module import kernels_of
 from cule.bench.machine import git
 from cule.envs.launch import Geometry, geometry_for
@@ -41,7 +43,6 @@ from cule.envs.translation import translate
 from tests.support import kernels
 
 RECORD = ROOT / "benchmarks" / "results" / "step_model.json"
-NO_PART_OF_A_STEP = ("snapshots.cu",)
 FIRST_STEPS = 150  # at most; before counting, sampled for each console
 WARM_STEPS = 20  # of the kernels, which predict from what a program has read
 LEAST_CONSOLES, LEAST_WARPS = 32, 4  # executed, whatever the batch size; a block has four warps
@@ -97,26 +98,28 @@ class Launch:
 
 
 class Modules:
-    """The kernels of a step, disassembled when they are first launched."""
+    """The kernels of csrc/cuda, compiled and disassembled when they are first launched."""
 
     def __init__(self, folder: Path) -> None:
-        """Compile them into `folder`."""
+        """Compile into `folder`."""
         self._folder = folder
         self._kernels: dict[str, Kernel] = {}
-        self._found: dict[str, tuple[Path, str]] = {}
-        for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu")):
-            if source.name in NO_PART_OF_A_STEP:
-                continue
-            cubin = folder / f"{source.stem}.cubin"
-            command = ["nvcc", *FLAGS, "-lineinfo", "-cubin", "-o", str(cubin), str(source)]
-            subprocess.run(command, check=True)
-            for name in kernels_of(cubin.read_bytes()):
-                self._found[readable(name)] = cubin, name
+        self._sources = {
+            name: source
+            for source in sorted((ROOT / "csrc" / "cuda").glob("*.cu"))
+            for name in KERNEL.findall(source.read_text())
+        }
 
     def kernel(self, name: str) -> Kernel:
         """By the name that `readable` gives."""
         if name not in self._kernels:
-            self._kernels[name] = Kernel(disassemble(*self._found[name]))
+            source = self._sources[name.partition("<")[0]]
+            cubin = self._folder / f"{source.stem}.cubin"
+            if not cubin.exists():
+                command = ["nvcc", *FLAGS, "-lineinfo", "-cubin", "-o", str(cubin), str(source)]
+                subprocess.run(command, check=True)
+            (symbol,) = (k for k in kernels_of(cubin.read_bytes()) if readable(k) == name)
+            self._kernels[name] = Kernel(disassemble(cubin, symbol))
         return self._kernels[name]
 
     def compiled(self, game: str, lanes: int) -> Kernel:
@@ -129,17 +132,9 @@ class Modules:
         return Kernel(disassemble(cubin, "cule_step"))
 
 
-def execute_step(
-    modules: Modules,
-    game: str,
-    consoles: int,
-    geometry: Geometry,
-    is_compiled: bool,
-    obs_type: str,
-) -> dict[str, Launch]:
-    """One step of consoles that have played before, equal to the CPU back end's; its launches."""
-    lanes = geometry.lanes_per_warp
-    own = modules.compiled(game, lanes) if is_compiled else None
+@contextlib.contextmanager
+def executed(modules: Modules, own: Kernel | None = None) -> Iterator[dict[str, Launch]]:
+    """Execute the kernels that are launched, a game's own in place of the interpreter."""
     launches: dict[str, Launch] = {}
 
     def run(symbol: str, launch: kernels.HookedLaunch) -> bool:
@@ -153,6 +148,21 @@ def execute_step(
             done.blocks.append(kernel.run(data, (block, 0, 0), threads, grid))
         return True
 
+    with kernels.hooked_launches(run):
+        yield launches
+
+
+def execute_step(
+    modules: Modules,
+    game: str,
+    consoles: int,
+    geometry: Geometry,
+    is_compiled: bool,
+    obs_type: str,
+) -> dict[str, Launch]:
+    """One step of consoles that have played before, equal to the CPU back end's; its launches."""
+    lanes = geometry.lanes_per_warp
+    own = modules.compiled(game, lanes) if is_compiled else None
     warps = geometry.warps_per_block
     pair = kernels.Pair(
         game, consoles, lanes=lanes, warps=warps, frameskip=FRAMES, obs_type=obs_type
@@ -163,7 +173,7 @@ def execute_step(
     pair.kernels.set_state(pair.cpu.get_state(pair.consoles), pair.consoles)
     for _ in range(WARM_STEPS):
         pair.step(pair.random_actions(rng))
-    with kernels.hooked_launches(run):
+    with executed(modules, own) as launches:
         pair.step(pair.random_actions(rng))
     pair.compare_snapshots()
     pair.close()

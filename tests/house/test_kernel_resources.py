@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 
 import pytest
@@ -11,14 +10,13 @@ import pytest
 from benchmarks.sass import kernel_resources
 from cule.envs.launch import SCHEDULERS, WARP_LANES, WARPS_PER_SCHEDULER
 
-_KERNEL = r"__global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\("
 RECORD = json.loads(kernel_resources.RECORD.read_text())
 
 
 def test_every_kernel_is_on_record() -> None:
     found = set()
     for path in sorted((kernel_resources.ROOT / "csrc" / "cuda").glob("*.cu")):
-        found |= set(re.findall(_KERNEL, path.read_text()))
+        found |= set(kernel_resources.KERNEL.findall(path.read_text()))
     assert found
     assert {name.partition("<")[0] for name in RECORD["kernels"]} == found
 

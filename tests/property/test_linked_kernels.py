@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.sass.disassembly import disassemble
 from benchmarks.sass.kernel import Kernel
-from benchmarks.sass.step_model import Modules, execute_step
+from benchmarks.sass.step_model import Modules, execute_step, executed
 from cule import _core
 from cule.envs import translation
 from cule.envs.launch import Geometry
@@ -86,7 +86,7 @@ def test_one_lane(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_kernels_of_nvcc(tmp_path: Path) -> None:
-    """Of each cartridge family, and of each kind of observations."""
+    """Steps of each cartridge family and of several players, with each kind of observations."""
     modules = Modules(tmp_path)
     for game, lanes, consoles, obs_type in (
         ("pong", 1, 2, "image"),
@@ -95,3 +95,19 @@ def test_kernels_of_nvcc(tmp_path: Path) -> None:
         ("robotank", 2, 2, "ram"),
     ):
         execute_step(modules, game, consoles, Geometry(lanes, 4), False, obs_type)
+    pair = Pair("joust", 4, lanes=2, frameskip=4, has_players=True)
+    rng = np.random.default_rng(1)
+    pair.reset(pair.consoles)
+    pair.step(pair.random_actions(rng))
+    with executed(modules):
+        pair.step(pair.random_actions(rng))
+    with executed(modules) as launches:
+        snapshots = pair.compare_snapshots()
+    pair.step(pair.random_actions(rng))
+    with executed(modules) as more:
+        pair.kernels.set_state(snapshots, pair.consoles)
+    assert {name[:6] for name in (*launches, *more)} == {"gather", "check_", "scatte"}
+    pair.cpu.set_state(snapshots, pair.consoles)
+    pair.step(pair.random_actions(rng))
+    pair.compare_snapshots()
+    pair.close()
