@@ -46,7 +46,7 @@ _OPTIONS = ("-std=c++17", "-fmad=false", "-default-device")
 
 #: What is linked is compiled for the registers of the kernel that calls it; without this,
 #: NVRTC 13.0 can give functions more than their caller has, which ptxas refuses.
-_LINKED_OPTIONS = (f"-maxrregcount={_core.LANE_PART_REGISTERS}",)
+_LINKED_OPTIONS = (f"-maxrregcount={_core.LANE_PART_REGISTERS}", "-DCULE_LINKED_PARTS")
 
 
 class MissingCompilerError(DeviceError):

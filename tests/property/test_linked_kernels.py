@@ -39,14 +39,17 @@ def use_toolkit(version: str, monkeypatch: pytest.MonkeyPatch, cache: Path) -> N
     monkeypatch.setenv("CULE_CACHE", str(cache))
 
 
-def compare_step(game: str, lanes: int, consoles: int, folder: Path) -> None:
-    """Compile and link a kernel; compare a step of consoles that have played before."""
+def compare_step(
+    game: str, lanes: int, consoles: int, folder: Path, *, is_linked: bool = True
+) -> None:
+    """Compile a kernel; compare a step of consoles that have played before."""
     pair = Pair(game, consoles, lanes=lanes, frameskip=4)
     cubin = folder / "linked.cubin"
-    cubin.write_bytes(translation.Wanted(pair.plan.games[0], lanes, ARCHITECTURE).compile())
+    wanted = translation.Wanted(pair.plan.games[0], lanes, ARCHITECTURE)
+    cubin.write_bytes(wanted.compile() if is_linked else wanted.compile_as_one())
     kernel = Kernel(disassemble(cubin, "cule_step"))
     module = kernel.code.module
-    assert len(module.starts) > 40  # functions, called across sections
+    assert (len(module.starts) > 40) is is_linked  # functions, called across sections
     assert module.registers <= _core.LANE_PART_REGISTERS
     executed = 0
 
@@ -83,6 +86,12 @@ def test_several_lanes(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_one_lane(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_toolkit(version, monkeypatch, tmp_path)
     compare_step("pong", 1, 2, tmp_path)
+
+
+def test_as_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As where there is no nvJitLink."""
+    use_toolkit(VERSIONS[0], monkeypatch, tmp_path)
+    compare_step("pong", 16, 16, tmp_path, is_linked=False)
 
 
 def test_kernels_of_nvcc(tmp_path: Path) -> None:
