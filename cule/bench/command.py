@@ -13,15 +13,12 @@ from cule.bench.suite import run_suite
 from cule.familiar_names import Parser
 from cule.option_fields import add_arguments, given_fields
 
-#: Exit status after Ctrl-C, as of a shell.
-INTERRUPTED = 130
-
 
 def bench(words: Sequence[str]) -> int:
     """Run ``cule bench`` with the words after it.
 
     Returns:
-        0: measured; 1: nothing was measured; 130: interrupted by Ctrl-C, finished cells are kept.
+        0: measured; 1: nothing was measured.
 
     Raises:
         CuleError: An option is invalid, no engine is available, or engines that must agree differ.
@@ -32,11 +29,7 @@ def bench(words: Sequence[str]) -> int:
     given = given_fields(parser(PRESETS[preset]).parse_args(words))
     given.pop("preset")
     options = replace(PRESETS[preset], **given)
-    try:
-        records = run_suite(options, functools.partial(print, flush=True))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return 0 if records else 1
+    return 0 if run_suite(options, functools.partial(print, flush=True)) else 1
 
 
 def parser(defaults: BenchOptions) -> argparse.ArgumentParser:

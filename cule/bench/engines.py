@@ -58,7 +58,7 @@ class Engine:
         num_envs: Environments.
         batch_size: Environments per call of `step`; less than `num_envs` in asynchronous stepping.
         num_actions: Actions of each environment.
-        device: "cpu" or "cuda": the device of the results.
+        device: "cpu", "cuda" or "cuda:<number>": the device of the results.
     """
 
     _space = "single_action_space"
@@ -159,7 +159,7 @@ class CudaEngine(CuleEngine):
         """Wait for the GPU."""
         import torch
 
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self.device)
 
 
 class EnvPoolEngine(Engine):
@@ -222,6 +222,7 @@ class EngineConfig:
     seed: int = 0  # for an engine that takes it at construction
     batch_size: int = 0  # environments per call of an asynchronous engine; 0: half of them
     resets: str = "exact"  # "exact" or "cached"; cule on the CPU only
+    gpu: str = "cuda"  # or "cuda:<number>"; cule on a GPU only
 
 
 def _async_batch(config: EngineConfig) -> int:
@@ -263,9 +264,9 @@ def _make_cule_cuda(config: EngineConfig) -> Engine:
 
             stack.enter_context(use_geometry(*variant.geometry))
         env = cule.AtariVectorEnv(
-            config.game, config.num_envs, device="cuda", kernel=variant.kernel
+            config.game, config.num_envs, device=config.gpu, kernel=variant.kernel
         )
-    return CudaEngine(config.name, env, config.num_envs, device="cuda")
+    return CudaEngine(config.name, env, config.num_envs, device=config.gpu)
 
 
 def _make_ale(config: EngineConfig) -> Engine:
@@ -385,7 +386,10 @@ def make_engine(config: EngineConfig) -> Engine:
     kind = kind_of(config.name)
     if importlib.util.find_spec(kind.package) is None:
         raise EngineMissingError(f"{kind.distribution} is not installed")
-    return kind.make(config)
+    try:
+        return kind.make(config)
+    except ImportError as error:  # of a library that is installed and broken, too
+        raise EngineMissingError(str(error)) from None
 
 
 def unavailable_reason(name: str, game: str = "pong") -> str | None:
@@ -400,6 +404,6 @@ def unavailable_reason(name: str, game: str = "pong") -> str | None:
         make_engine(EngineConfig(name, game, 2, 1)).close()
     except InvalidArgumentError:
         raise
-    except (CuleError, ImportError) as error:
+    except CuleError as error:
         return str(error)
     return None

@@ -126,7 +126,7 @@ def available_engines(options: BenchOptions, say: Say) -> tuple[list[str], dict[
     missing = {}
     for name in options.engines:
         reason = unavailable_reason(name, options.games[0])
-        if reason is not None:
+        if reason is not None and all(unavailable_reason(name, g) for g in options.games[1:]):
             missing[name] = reason
             say(f"{name}: not available: {reason}")
     engines = [name for name in options.engines if name not in missing]

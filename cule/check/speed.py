@@ -41,9 +41,9 @@ def measure(
     Raises:
         CuleError: The environments cannot be made, for want of memory for example.
     """
-    kind = "cule-cuda" if device.startswith("cuda") else "cule-cpu"
+    kind = "cule-cpu" if device == "cpu" else "cule-cuda"
     geometry = f"@{lanes}x{_WARPS}" if lanes else ""
-    config = EngineConfig(f"{kind}{geometry}@{kernel}", game, num_envs, threads=0)
+    config = EngineConfig(f"{kind}{geometry}@{kernel}", game, num_envs, threads=0, gpu=device)
     with contextlib.closing(make_engine(config)) as engine:
         steps, elapsed = _run(engine, seconds)
     return Speed(

@@ -175,9 +175,12 @@ def test_a_sweep_without_results(tmp_path: Path) -> None:
     make_plan().save(tmp_path)
     with pytest.raises(InvalidArgumentError, match="without a complete run"):
         report.read_results(tmp_path)
-    (tmp_path / "sweep.json").write_text("{")
-    with pytest.raises(CheckpointError, match="damaged"):
-        read_plan(tmp_path)
+    plan = json.loads((tmp_path / "sweep.json").read_text())
+    wrong = ({"games": 5}, {"games": [5]}, {"num_seeds": "2"}, {"total_steps": None})
+    for text in ("{", *(json.dumps({**plan, **change}) for change in wrong)):
+        (tmp_path / "sweep.json").write_text(text)
+        with pytest.raises(CheckpointError, match="damaged"):
+            read_plan(tmp_path)
 
 
 def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
@@ -312,6 +315,24 @@ def test_an_interrupted_sweep_stops_its_runs(
     assert sorted(stopped) == ["breakout", "pong"]
 
 
+def test_a_sweep_waits_where_no_node_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float | None] = []
+
+    class Event(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return super().wait(timeout)
+
+    made, _ = schedule(tmp_path, Scripted(make_plan(1), {}))
+    slots = iter((0, 0, 0))
+    made.num_slots = lambda: next(slots, 2)
+    monkeypatch.setattr("cule.agents.sweeps.schedule.threading.Event", Event)
+    assert made.run()
+    assert waits[:3] == [0.001] * 3
+
+
 def test_the_table_has_progress_and_an_expected_end(tmp_path: Path) -> None:
     made, _ = schedule(tmp_path, Scripted(make_plan(2), {}))
     run = made.waiting.popleft()
@@ -384,6 +405,17 @@ def test_outcomes_of_processes(tmp_path: Path) -> None:
 
 def sweep_words(folder: Path, *more: str) -> list[str]:
     return ["sweep", "ppo-cpu", *SMALL, "--out", str(folder), *more]
+
+
+@pytest.mark.ale
+def test_a_sweep_whose_runs_all_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "run_process", lambda *_: Outcome(2, "no GPU"))
+    assert main(sweep_words(tmp_path, "--games", "pong", "--seeds", "1")) == 1
+    assert "pong seed 0 failed; it ended with status 2 at 0 steps: no GPU" in (
+        capsys.readouterr().out
+    )
 
 
 @pytest.mark.ale
@@ -520,6 +552,12 @@ def test_requests_that_are_refused(
     assert main(["sweep", "ppo-cpu", *words]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["--env-threads", "4"], ["--env-threads=4"]])
+def test_threads_that_are_given_are_those_of_the_runs(words: list[str]) -> None:
+    _, _, config = command._parse(["ppo-cpu", "--games", "pong", *words, "--cpus-per-run", "2"])
+    assert (config.env_threads, config.torch_threads) == (4, 2)
 
 
 def test_sets_of_games() -> None:

@@ -335,6 +335,18 @@ def test_a_lost_shard_is_replaced_by_an_empty_one(cluster: Any) -> None:
     assert group.num_arrived == stored + group.num_dropped + waiting
 
 
+def test_the_only_shard_is_replaced_while_actors_wait_for_the_learner(cluster: Any) -> None:
+    agent = make_agent(cluster, numbered_of_actor, num_actors=2, replay_shards=1)
+    with ClusterGroup(agent) as group:
+        while any(actor.held < BLOCKS_AHEAD for actor in group.actors):
+            group.pump(wait=True)
+        ray.kill(group.shards[0])
+        with pytest.warns(RuntimeWarning, match="shard 0 lost"):
+            group.replace_shard(0)
+        assert requested_steps(group) == 2 * BLOCKS_AHEAD * group.block_transitions
+        assert len(group.replay.sample(64, 0.4).ids) == 64
+
+
 def test_a_killed_learner_resumes_from_its_checkpoint(cluster: Any, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     words = [sys.executable, str(SCRIPT), cluster.address, str(folder)]
@@ -378,8 +390,9 @@ def test_the_command_line_trains_on_a_cluster(
 def test_addresses_that_no_cluster_has(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidArgumentError, match="'auto', 'local' or HOST:PORT"):
         ClusterGroup(CatchApex(ApexConfig(**OPTIONS, cluster="ray://somewhere:1"), Catch(1)))
-    with pytest.raises(ClusterError, match=r"'127.0.0.1:1', which cannot be reached"):
-        ClusterGroup(CatchApex(ApexConfig(**OPTIONS, cluster="127.0.0.1:1"), Catch(1)))
+    for address in ("127.0.0.1:1", "head..local:6379"):
+        with pytest.raises(ClusterError, match=f"'{address}', which cannot be reached"):
+            ClusterGroup(CatchApex(ApexConfig(**OPTIONS, cluster=address), Catch(1)))
 
 
 def test_the_command_line_says_that_there_is_no_cluster(
@@ -414,11 +427,27 @@ metadata.version = lambda name: "0.0.1" if name == "cule" else real(name)
 """
 
 
-def test_a_node_with_another_version_of_cule(cluster: Any, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(OLDER)
+#: The same: cule is missing.
+WITHOUT = """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "cule":
+            raise ImportError("there is none")
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "found"), [(OLDER, r"0\.0\.1"), (WITHOUT, r"not installed \(there is none\)")]
+)
+def test_a_node_with_another_version_of_cule(
+    cluster: Any, tmp_path: Path, start: str, found: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(start)
     node = cluster.add_node(**node_options(1, {"PYTHONPATH": str(tmp_path)}))
     try:
-        with pytest.raises(ClusterError, match=r"cule is 0\.0\.1; it must be"):
+        with pytest.raises(ClusterError, match=f"cule is {found}; it must be"):
             ClusterGroup(make_agent(cluster))
     finally:
         cluster.remove_node(node)

@@ -277,6 +277,23 @@ def test_engine_that_is_not_installed(make_kind: Any, monkeypatch: pytest.Monkey
         suite.available_engines(BenchOptions(engines=("envpool",)), [].append)
 
 
+def test_an_engine_that_lacks_the_first_game_plays_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(config: EngineConfig) -> Engine:
+        if config.game == "pong":
+            raise EngineMissingError("there is no pong")
+        return engines.make_engine(dataclasses.replace(config, name="cule-cpu"))
+
+    kind = EngineKind("EnvPool", "numpy", "numpy", make)
+    monkeypatch.setitem(engines.ENGINES, "envpool", kind)
+    both = BenchOptions(games=("pong", "breakout"), engines=("envpool",))
+    assert suite.available_engines(both, [].append) == (["envpool"], {})
+    one = dataclasses.replace(both, games=("pong",))
+    with pytest.raises(EngineMissingError, match="there is no pong"):
+        suite.available_engines(one, [].append)
+
+
 def test_a_missing_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(config: EngineConfig) -> Engine:
         raise DeviceError("device is 'cuda', but there is none")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import types
 from pathlib import Path
 
 import pytest
 
+import cule
 from cule.check import command, equality
 from cule.check.command import CheckOptions
+from cule.check.speed import measure
 from cule.cli import main
 from cule.errors import DeviceError, InvalidArgumentError, UnknownGameError
 
@@ -73,6 +76,33 @@ def test_what_is_missing_fails(
     assert main(["check", "--device", "cuda", *SMALL, "--out", str(out)]) == 1
     assert "FAILED  device: device is 'cuda', but it is not there" in capsys.readouterr().out
     assert json.loads(out.read_text())["speed"] == []
+
+
+@pytest.mark.ale
+def test_an_ale_py_that_cannot_be_imported_fails(
+    few_envs: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py.vector_env", None)
+    words = ["check", "--device", "cpu", "--games", "pong", *SMALL, "--minutes", "20"]
+    assert main([*words, "--out", str(tmp_path / "check.json")]) == 1
+    assert "FAILED  pong = ale-py: import of ale_py.vector_env" in capsys.readouterr().out
+
+
+def test_the_speed_is_that_of_the_given_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    asked = []
+
+    def make(*_: object, device: str, **__: object) -> None:
+        asked.append(device)
+        raise DeviceError("it is not there")
+
+    monkeypatch.setattr(cule, "AtariVectorEnv", make)
+    with pytest.raises(DeviceError):
+        measure("pong", "cuda:1", 256, "compiled", 0.0, lanes=8)
+    assert asked == ["cuda:1"]
 
 
 @pytest.mark.ale

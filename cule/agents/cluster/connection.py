@@ -118,7 +118,7 @@ def _check_reachable(address: str) -> None:
         )
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # no name of a host is "a..b"
         raise ClusterError(
             f"cluster is {shown(address)}, which cannot be reached: {error}; the address is the "
             "one that `ray start --head` prints"
@@ -134,7 +134,7 @@ def check_nodes(games: Sequence[str], files: Sequence[str]) -> None:
     ray = import_ray()
 
     def examine(games: Sequence[str], files: Sequence[str]) -> tuple[str, str, list[str]]:
-        # Pickled by value, so that it also runs where cule is missing.
+        # Pickled by value, and with nothing of cule, so that it also runs where that is missing.
         import platform
         from pathlib import Path
 
@@ -150,7 +150,7 @@ def check_nodes(games: Sequence[str], files: Sequence[str]) -> None:
             try:
                 cule.roms.get_rom_path(game)
             except Exception as error:
-                problems.append(f"game {shown(game)}: {error}")
+                problems.append(f"game {game!r}: {error}")
         return python, version, problems
 
     pin = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy

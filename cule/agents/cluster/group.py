@@ -355,6 +355,8 @@ class ClusterGroup:
             self._lose(f"blocks of actor {actor.index}", len(actor.playing) + pending)
             actor.playing.clear()
             actor.inserting, actor.number, actor.begins = None, 0, True
+            actor.held = 0
+        self._request_blocks()  # without others nothing else would arrive
 
     # --- Metrics ----------------------------------------------------------------------------------
 

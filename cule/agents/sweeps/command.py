@@ -105,11 +105,12 @@ def sweep(words: Sequence[str]) -> int:
             plan, folder, execute, num_slots=num_slots, max_restarts=options.restarts
         )
         is_complete = schedule.run()
-    try:
-        print(summary(write_report(folder)))
-    except MissingPackageError as error:
-        print(error)
-    print(f"the sweep is in {folder}, its results in {folder / 'results'}")
+    if len(schedule.failed) < len(schedule.runs):
+        try:
+            print(summary(write_report(folder)))
+        except MissingPackageError as error:
+            print(error)
+    print(f"the sweep is in {folder}, the results of complete runs in {folder / 'results'}")
     for run, message in schedule.failed.items():
         print(f"{run.name} failed; it {message}")
     return 0 if is_complete else 1
@@ -140,7 +141,7 @@ def _parse(words: Sequence[str]) -> tuple[SweepOptions, Plan, AgentConfig]:
     games = _games(options.games)
     threads = str(options.cpus_per_run)
     for flag in ("--env-threads", "--torch-threads"):
-        if flag not in rest:
+        if flag not in [word.partition("=")[0] for word in rest]:
             rest = [*rest, flag, threads]
     _, config, run_options = parse_train([preset, *rest, "--game", games[0]])
     if not run_options.eval_episodes:

@@ -52,6 +52,14 @@ class Plan:
     total_steps: int
     frameskip: int
 
+    def __post_init__(self) -> None:
+        """Check the types, which a file can have wrong."""
+        texts = (self.preset, *self.games, *self.words)
+        counts = (self.num_seeds, self.total_steps, self.frameskip)
+        for value, kind in (*((each, str) for each in texts), *((each, int) for each in counts)):
+            if not isinstance(value, kind):
+                raise TypeError(f"{shown(value)} is not of type {kind.__name__}")
+
     def runs(self, folder: Path) -> list[SweepRun]:
         """All runs; the first seed of every game before the second."""
         return [

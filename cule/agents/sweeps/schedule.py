@@ -65,7 +65,10 @@ class Schedule:
                         run = self.waiting.popleft()
                         words = run.command(self.plan)
                         self.running[run] = pool.submit(self.execute, words, run.log, stop)
-                    wait(self.running.values(), LOOK_S, FIRST_COMPLETED)
+                    if self.running:
+                        wait(self.running.values(), LOOK_S, FIRST_COMPLETED)
+                    else:  # no node has room
+                        stop.wait(LOOK_S)
                     for run, future in list(self.running.items()):
                         if future.done():
                             del self.running[run]
