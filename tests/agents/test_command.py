@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +198,29 @@ def test_a_video_without_an_encoder_is_refused(
         patch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", find)
         with pytest.raises(VideoError, match=r"a\.mp4', and there is no encoder: No ffmpeg exe"):
             check_video_path(tmp_path / "a.mp4")
-    silent = tmp_path / "silent"
-    silent.write_text("#!/bin/sh\nexit 3\n")
-    silent.chmod(0o700)
-    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(silent))
+
+
+def looks_at_a_silent_one() -> None:
+    raise IndexError("list index out of range")
+
+
+def writes_to_a_closed_pipe() -> None:
+    """As imageio-ffmpeg does."""
+    try:
+        raise BrokenPipeError
+    except BrokenPipeError:
+        raise OSError("[Errno 32] Broken pipe\n\nFFMPEG COMMAND:")  # noqa: B904
+
+
+@pytest.mark.parametrize("fail", [looks_at_a_silent_one, writes_to_a_closed_pipe])
+def test_an_encoder_that_stops(
+    fail: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_frames(*_: object, **__: object) -> Iterator[None]:
+        yield
+        fail()
+
+    monkeypatch.setattr(pytest.importorskip("imageio_ffmpeg"), "write_frames", write_frames)
     env = AtariVectorEnv("pong", 1, autoreset_mode="SameStep", output="torch", noop_max=0)
     with contextlib.closing(env), RecordedEnv(env, tmp_path / "a.mp4", episodes=1) as recorded:
         recorded.reset(seed=1)

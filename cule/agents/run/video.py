@@ -127,7 +127,9 @@ class RecordedEnv:
         try:
             yield
         except (OSError, IndexError) as error:
-            stopped = isinstance(error, BrokenPipeError | IndexError)  # or has said nothing
+            # The encoder has closed the pipe, or imageio-ffmpeg looks at the text of a silent one.
+            signs = (BrokenPipeError, IndexError)
+            stopped = isinstance(error, signs) or isinstance(error.__context__, signs)
             reason = "the encoder stopped" if stopped else str(error).partition("\n")[0]
             part = self._path if self._part is None else Path(self._part.name)
             raise VideoError(
