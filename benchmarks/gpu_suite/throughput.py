@@ -4,12 +4,12 @@
         --out rates.json
 
 Sizes come in their order, and all games of a size before the next; with ``--lanes 8,16x2``, each
-size with these numbers of consoles that share a warp, and with four warps or so many in a block.
-Environments begin in states of random play on the CPU, with ``--actions constant`` as a reset
-leaves them, and each cell of a size takes as many steps as the others, so that figures of two runs
-can be compared: the digest of the RAM is the same. The file is written again after each cell; cells
-for which no time is left have none. The first steps of 16 environments are compared with the CPU,
-and a kernel that was not asked for is an error: such a cell has no figure.
+size with these numbers of consoles that share a warp, in blocks of four warps or of the number
+after the x. Environments begin in states of random play on the CPU, with ``--actions constant`` as
+a reset leaves them, and each cell of a size takes as many steps as the others, so that figures of
+two runs can be compared: the digest of the RAM is the same. The file is written again after each
+cell; cells for which no time is left have none. The first steps of 16 environments are compared
+with the CPU, and a kernel that was not asked for is an error: such a cell has no figure.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--games", nargs="+", default=["57"], help="names, or default, 57, all")
     parser.add_argument("--num-envs", default="4096,32768,1200", help="comma-separated")
-    parser.add_argument("--lanes", help="consoles per warp, x warps per block; comma-separated")
+    lanes_help = "consoles per warp, as 16, or with warps per block, as 16x2; comma-separated"
+    parser.add_argument("--lanes", help=f"{lanes_help}; else cule chooses")
     parser.add_argument("--engine", default="cule-cuda@compiled", help="as in `cule bench`")
     parser.add_argument("--actions", default="random", choices=["random", "constant"])
     parser.add_argument("--seconds", type=float, default=100.0, help="after which no cell begins")

@@ -36,9 +36,9 @@
 // CULE_WRAP_HALVES(x, n)  each half of a u32, below 2 n, modulo n
 // CULE_MAX_BYTES(a, b)  the larger one of each pair of bytes of two u32
 // CULE_ASSUME_SHARED(p)  on the device: p points into shared memory
-// CULE_ASSUME_LOCAL(p)   in linked parts of a kernel: p points into the thread's own memory, and
-//                not to a byte, where compilers before CUDA 13.2 fail. In a kernel that is compiled
-//                as one they drop what follows two of these
+// CULE_ASSUME_LOCAL(p)   in linked parts of a kernel: p points into the thread's own memory, but
+//                not to a byte, for which compilers before CUDA 13.2 fail. Empty elsewhere: in a
+//                kernel that is compiled as one, they drop code that follows two of these
 // CULE_LIKELY / CULE_UNLIKELY  branch hints
 // CULE_UNREACHABLE()  what no program reaches
 // CULE_TABLE(type, name, value)  defines a constant table, and on the device a copy in its memory

@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,31 +194,23 @@ def test_a_video_without_an_encoder_is_refused(
     def find() -> str:
         raise RuntimeError("No ffmpeg exe could be found.")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", find)
-        with pytest.raises(VideoError, match=r"a\.mp4', and there is no encoder: No ffmpeg exe"):
-            check_video_path(tmp_path / "a.mp4")
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", find)
+    with pytest.raises(VideoError, match=r"a\.mp4', and there is no encoder: No ffmpeg exe"):
+        check_video_path(tmp_path / "a.mp4")
 
 
-def looks_at_a_silent_one() -> None:
-    raise IndexError("list index out of range")
+#: As imageio-ffmpeg raises it, where the encoder has closed the pipe.
+CLOSED = OSError("[Errno 32] Broken pipe\n\nFFMPEG COMMAND:")
+CLOSED.__context__ = BrokenPipeError()
 
 
-def writes_to_a_closed_pipe() -> None:
-    """As imageio-ffmpeg does."""
-    try:
-        raise BrokenPipeError
-    except BrokenPipeError:
-        raise OSError("[Errno 32] Broken pipe\n\nFFMPEG COMMAND:")  # noqa: B904
-
-
-@pytest.mark.parametrize("fail", [looks_at_a_silent_one, writes_to_a_closed_pipe])
+@pytest.mark.parametrize("error", [CLOSED, IndexError("list index out of range")])
 def test_an_encoder_that_stops(
-    fail: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_frames(*_: object, **__: object) -> Iterator[None]:
         yield
-        fail()
+        raise error
 
     monkeypatch.setattr(pytest.importorskip("imageio_ffmpeg"), "write_frames", write_frames)
     env = AtariVectorEnv("pong", 1, autoreset_mode="SameStep", output="torch", noop_max=0)
