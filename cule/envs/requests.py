@@ -144,7 +144,7 @@ def as_indices(
         raise EnvIndexError(
             f"{name} holds {wrong}, which is out of range; it must be in 0..{num_envs - 1}"
         )
-    if unique and len(np.unique(array)) != len(array):
+    if unique and len(set(array.tolist())) != len(array):
         raise InvalidArgumentError(
             f"{name} is {shown(array.tolist())}, with a duplicate env_id; each must be there once"
         )

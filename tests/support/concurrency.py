@@ -10,6 +10,7 @@ Usage: python -m tests.support.concurrency KIND FIRST_SEED CASES
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import pickle
 import random
@@ -192,8 +193,8 @@ class Case:
     def play_interrupted(self) -> None:
         """Calls of the main thread, which signals interrupt at any time.
 
-        Unpickling looks for modules, where Python can leave its import lock held when it is
-        interrupted; a fork later waits for that lock.
+        None of them may import a module: Python can leave its import lock held when it is
+        interrupted there, and a fork later waits for that lock. Unpickling looks for modules.
         """
         rng = random.Random(f"{self.kind} {self.seed} main")
         calls = [call for call in self.calls if call not in (self.fork, self.pickle)]
@@ -275,6 +276,7 @@ def main(kind: str, first_seed: int, cases: int) -> None:
     """Run some cases; a case that hangs ends the process with the stack of every thread."""
     warnings.simplefilter("ignore")  # of forks in a process with threads
     signal.signal(signal.SIGALRM, interrupt)
+    importlib.import_module("ale_py")  # otherwise every seeded reset of one console looks for it
     KINDS[kind]()  # outside the time of a case, because the mock GPU may have to be compiled
     for seed in range(first_seed, first_seed + cases):
         print(f"{kind} {seed}", file=sys.stderr, flush=True)
