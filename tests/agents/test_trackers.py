@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule.agents import A2C, A2CConfig, RunOptions, start_run  # noqa: E402
-from cule.agents.run.logs import TensorBoard, _boards, check_trackers  # noqa: E402
+from cule.agents.run.logs import Row, TensorBoard, _boards, check_trackers  # noqa: E402
 from cule.errors import InvalidArgumentError, MissingPackageError, StorageError  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
 
@@ -35,7 +38,7 @@ class Recorder:
         return [call for found, call in self.calls if found == name]
 
 
-def train(folder: Path, track: str) -> None:
+def train(folder: Path, track: str, on_row: Callable[[str, Row], None] | None = None) -> None:
     config = A2CConfig(num_envs=8, network="mlp", total_steps=160)
     options = RunOptions(
         out=str(folder),
@@ -45,7 +48,7 @@ def train(folder: Path, track: str) -> None:
         progress_bar=False,
         track=track,
     )
-    start_run(A2C, config, options, env=Catch(8), eval_env=lambda: Catch(8)).run()
+    start_run(A2C, config, options, env=Catch(8), eval_env=lambda: Catch(8), on_row=on_row).run()
 
 
 def test_trackers_get_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +76,27 @@ def test_trackers_get_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert row["progress/entropy"] == pytest.approx(float(wanted["entropy"]))
         assert all(isinstance(value, float) for value in row.values())
     assert logged[-1][0][0]["evaluation/mean"] == pytest.approx(float(evaluations[-1]["mean"]))
-    assert len(wandb.named("finish")) == len(mlflow.named("end_run")) == 1
+    assert wandb.named("finish") == [((), {"exit_code": 0})]
+    assert mlflow.named("end_run") == [(("FINISHED",), {})]
+
+
+@pytest.mark.parametrize("status", ["KILLED", "FAILED"])
+def test_trackers_know_how_a_run_ended(
+    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb, mlflow = Recorder(), Recorder()
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+
+    def on_row(group: str, row: Row) -> None:
+        if status == "FAILED":
+            raise ArithmeticError
+        signal.raise_signal(signal.SIGINT)
+
+    with contextlib.suppress(ArithmeticError):
+        train(tmp_path / "run", "wandb, mlflow", on_row)
+    assert wandb.named("finish") == [((), {"exit_code": 1})]
+    assert mlflow.named("end_run") == [((status,), {})]
 
 
 def test_wrong_names_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

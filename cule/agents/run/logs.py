@@ -19,7 +19,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cule.agents.run.folders import CONFIG_FILE, read_rows
 from cule.errors import (
@@ -33,7 +33,8 @@ from cule.files import replace_bytes, replace_text, writing
 
 Value = float | int | str
 Row = Mapping[str, Value]
-
+#: How a run has ended, in MLflow's words; "KILLED" by a signal. wandb knows it as an exit status.
+Status: TypeAlias = Literal["FINISHED", "FAILED", "KILLED"]
 
 #: Project or experiment that runs belong to.
 PROJECT = "cule"
@@ -66,7 +67,7 @@ class TensorBoard:
             for name, value in metrics_of(group, row).items():
                 self._board.add_scalar(name, value, int(row["steps"]))
 
-    def close(self) -> None:
+    def close(self, status: Status) -> None:
         """Flush and close."""
         with writing(self._folder):
             self._board.close()
@@ -100,8 +101,8 @@ class _Wandb:
         self._run.log(metrics_of(group, row), step=int(row["steps"]))
 
     @_tracking("wandb")
-    def close(self) -> None:
-        self._run.finish()
+    def close(self, status: Status) -> None:
+        self._run.finish(exit_code=0 if status == "FINISHED" else 1)
 
 
 class _MLflow:
@@ -121,8 +122,8 @@ class _MLflow:
         self._module.log_metrics(metrics_of(group, row), step=int(row["steps"]))
 
     @_tracking("mlflow")
-    def close(self) -> None:
-        self._module.end_run()
+    def close(self, status: Status) -> None:
+        self._module.end_run(status)
 
 
 #: Gets the rows of a run by `log`, until `close`.
@@ -259,11 +260,11 @@ class RunLog:
         for tracker in self._trackers:
             tracker.log(group, row)
 
-    def close(self) -> None:
+    def close(self, status: Status = "FINISHED") -> None:
         """Flush TensorBoard, and end the runs of trackers."""
         with contextlib.ExitStack() as stack:  # one that fails keeps no other open
             for tracker in self._trackers:
-                stack.callback(tracker.close)
+                stack.callback(tracker.close, status)
 
 
 @functools.cache

@@ -58,7 +58,7 @@ from cule.agents.run.evaluation import (
     time_to_score,
 )
 from cule.agents.run.folders import free_folder
-from cule.agents.run.logs import Row, RunLog, Value, check_trackers, make_trackers
+from cule.agents.run.logs import Row, RunLog, Status, Value, check_trackers, make_trackers
 from cule.agents.run.matches import make_opposed_env, seats_with_opponent
 from cule.agents.run.stop import StopRequest, TimeIsUp
 from cule.agents.run.weights import can_write_weights, read_to_play
@@ -186,6 +186,7 @@ class Run:
                 checkpoint.
         """
         agent = self.agent
+        status: Status = "FAILED"
         try:
             with self._stop.listening():
                 self._train_and_save()
@@ -193,13 +194,16 @@ class Run:
             is_wanted = is_complete and self.options.eval_episodes and not self._stop.is_set
             if is_wanted and not self._is_evaluated():
                 self.evaluate()
+            status = "FINISHED" if is_complete else "KILLED"
             return is_complete
         except TimeIsUp:
+            status = "KILLED"
             return False
         finally:
-            for part in (self._bar, self._log):
-                if part is not None:
-                    part.close()
+            if self._bar is not None:
+                self._bar.close()
+            if self._log is not None:
+                self._log.close(status)
 
     def _train_and_save(self) -> None:
         try:
@@ -274,7 +278,7 @@ class Run:
         with contextlib.ExitStack() as stack:
             trackers = []
             for tracker in make_trackers(self.options.track, self.folder, config):
-                stack.callback(tracker.close)
+                stack.callback(tracker.close, "FAILED")
                 trackers.append(tracker)
             self._log = RunLog(self.folder, config, until_step=self._until_step, trackers=trackers)
             stack.pop_all()  # it closes them
