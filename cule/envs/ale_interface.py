@@ -58,6 +58,7 @@ _restore_errors = NativeErrors(value_error=InvalidStateError)
 class _LoadedRom(NamedTuple):
     console: _core.Console
     spec: GameSpec
+    words: list[int]  # of its modifications
     game: _core.Game
     recording: Recording
     settings: Settings  # as they were
@@ -172,7 +173,7 @@ class ALEInterface:
         settings = copy.deepcopy(self._settings)
         if spec.rules.paddle_max != PADDLE_MAX:  # stays for later ROMs, as in ale-py
             settings.set("paddle_max", int, spec.rules.paddle_max)
-        loaded = _switch_on(spec, settings, recording)
+        loaded = _switch_on(*_modified(spec, settings), settings, recording)
         settings.set("rom_file", str, os.fspath(rom_file))
         self._settings = settings
         if self._loaded is not None:
@@ -432,8 +433,8 @@ class ALEInterface:
         """The settings, and what is needed to switch the same console on again."""
         state: dict[str, object] = {"settings": self._settings}
         if self._loaded is not None:
-            console, spec, _, _, settings = self._loaded
-            state["loaded"] = (spec, settings, console.get_snapshot())
+            console, spec, words, _, _, settings = self._loaded
+            state["loaded"] = (spec, words, settings, console.get_snapshot())
         return state
 
     def __setstate__(self, state: Mapping[str, Array]) -> None:
@@ -441,8 +442,8 @@ class ALEInterface:
         self._settings, self._loaded = state["settings"], None
         self._share()
         if "loaded" in state:
-            spec, settings, snapshot = state["loaded"]
-            self._loaded = _switch_on(spec, settings, Recording("", ""))
+            spec, words, settings, snapshot = state["loaded"]
+            self._loaded = _switch_on(spec, words, settings, Recording("", ""))
             with _restore_errors:
                 self._loaded.console.set_snapshot(snapshot)
 
@@ -480,8 +481,8 @@ class ALEInterface:
         return number
 
 
-def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _LoadedRom:
-    """A console with this ROM, made with these settings."""
+def _modified(spec: GameSpec, settings: Settings) -> tuple[GameSpec, list[int]]:
+    """The game with a changed cartridge, and the programs of its modifications."""
     words: list[int] = []
     if names := modification_names(settings.get("modifications", str) or None):
         from cule.games.modifications import compile_modifications, modify_spec
@@ -489,13 +490,20 @@ def _switch_on(spec: GameSpec, settings: Settings, recording: Recording) -> _Loa
         spec, programs = modify_spec(spec, names)
         if any(programs):
             words = list(compile_modifications(spec.game_id, programs))
+    return spec, words
+
+
+def _switch_on(
+    spec: GameSpec, words: list[int], settings: Settings, recording: Recording
+) -> _LoadedRom:
+    """A console with this ROM and these modifications, made with these settings."""
     game = make_game(spec.to_core_kwargs() | {"modifications": words}, settings.get("kernel", str))
     options = settings.native()
     if options.random_seed == CLOCK_SEED:
         options.random_seed = int(time.time()) % 2**31
     with native_errors:
         console = _core.Console(game, options, recording.on_screen, recording.on_sound)
-    return _LoadedRom(console, spec, game, recording, copy.deepcopy(settings))
+    return _LoadedRom(console, spec, words, game, recording, copy.deepcopy(settings))
 
 
 def _as_path(rom_file: object) -> Path:

@@ -26,7 +26,9 @@ from cule.envs.checks import INT32_MAX, as_bool, as_choice, as_decimal6, as_floa
 from cule.envs.errors import ArgumentTypeError, GymArgumentError
 from cule.errors import InvalidArgumentError, shown
 from cule.familiar_names import check_keywords
+from cule.files import anchored
 from cule.option_fields import documents, init_fields, one_of, within
+from cule.reading import as_path
 
 if TYPE_CHECKING:
     import torch
@@ -415,12 +417,25 @@ def _split_names(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
+def _anchored(text: str) -> str:
+    """The text with its files from the root, the same ones in any working folder."""
+
+    def place(part: str) -> str:
+        file, _, name = part.strip().rpartition(".toml:")
+        if not file:
+            return part
+        path = str(anchored(as_path("modifications", f"{file}.toml")))
+        return part if re.search("[(),|]", path) else f"{path}:{name}"  # these separate names
+
+    return "|".join(map(place, text.split("|")))
+
+
 def modification_names(value: object) -> tuple[str, ...]:
     """The modifications of an environment, each by itself."""
     if value is None:
         return ()
     if isinstance(value, str):
-        return tuple(_split_names(value))
+        return tuple(map(_anchored, _split_names(value)))
     if _is_list(value) and all(isinstance(entry, str) for entry in value):
         return tuple(itertools.chain.from_iterable(map(modification_names, value)))
     raise ArgumentTypeError(

@@ -73,8 +73,9 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             keywords: The options likewise.
         """
         self._arguments = (game, config.num_envs)
-        paths = {k: anchored(getattr(config, k)) for k in ("rom_path", "rules") if k in keywords}
-        self._keywords = {**keywords, **paths}
+        kept: dict[str, object] = {"modifications": config.modifications}
+        kept |= {k: anchored(getattr(config, k)) for k in ("rom_path", "rules")}
+        self._keywords = {k: kept.get(k, value) for k, value in keywords.items()}
         self._lock = threading.RLock()
         self._config = config
         self._plan = plan

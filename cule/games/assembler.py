@@ -51,9 +51,11 @@ _OPERANDS = (
     ("absy", re.compile(r"(.+),\s*Y")),
     ("abs", re.compile(r"(.+)")),
 )
+#: Addresses, and cycles of a wait, are below.
+_END = 0x10000
 _ZERO_PAGE = {"abs": "zp", "absx": "zpx", "absy": "zpy"}
 _TERM = re.compile(r"\s*([+-]?)\s*(\$[0-9A-Fa-f]+|%[01]+|\d+|\w+)")
-_WIDE = re.compile(r"\$[0-9A-Fa-f]{3,}")
+_WIDE = re.compile(r"\$[0-9A-Fa-f]{4,}")
 
 
 def assemble(source: str, origin: int = 0xF000) -> tuple[bytes, dict[str, int]]:
@@ -79,8 +81,8 @@ def encode(opcode: Opcode, operand: int = 0) -> bytes:
 
 def wait_code(cycles: int) -> bytes:
     """Code that takes `cycles` cycles and changes no register, flag or memory."""
-    if cycles == 1 or cycles < 0:
-        raise InvalidArgumentError(f"cannot wait {cycles} cycles; 0, or 2 and more")
+    if cycles == 1 or not 0 <= cycles < _END:
+        raise InvalidArgumentError(f"cannot wait {shown(cycles)} cycles; 0, or 2 to {_END - 1}")
     odd = cycles & 1  # NOP zp takes 3, NOP 2
     return bytes([0x04, 0x80]) * odd + bytes([0xEA]) * ((cycles - 3 * odd) // 2)
 
@@ -101,7 +103,7 @@ class _Assembler:
             for number, line in enumerate(lines, 1):
                 try:
                     out += self._statement(line, self.origin + len(out))
-                except (InvalidArgumentError, OverflowError) as error:
+                except (ValueError, OverflowError, RecursionError) as error:
                     raise InvalidArgumentError(f"line {number}, {shown(line)}: {error}") from None
         return bytes(out), dict(self.own)
 
@@ -114,20 +116,16 @@ class _Assembler:
         if m := re.fullmatch(r"(\w+)\s*=\s*(.+)", line):
             self._define(m[1], self._value(m[2]))
             return b""
-        word, _, rest = line.partition(" ")
-        rest = rest.strip()
-        if word == ".byte":
-            return bytes(self._value(item) & 0xFF for item in rest.split(","))
-        if word == ".word":
-            return b"".join(
-                (self._value(w) & 0xFFFF).to_bytes(2, "little") for w in rest.split(",")
-            )
+        word, rest = (*line.split(None, 1), "")[:2]
+        if word in (".byte", ".word"):
+            size = 1 if word == ".byte" else 2
+            return b"".join(self._number(item, size) for item in rest.split(","))
         if word == ".wait":
             return wait_code(self._value(rest))
         if word == ".org":
             target = self._value(rest)
-            if target < at:
-                raise InvalidArgumentError(f"already at ${at:04X}")
+            if not at <= target <= _END:
+                raise InvalidArgumentError(f"already at ${at:04X}; addresses end at ${_END - 1:X}")
             return bytes(target - at)
         return self._instruction(word.upper(), rest, at)
 
@@ -148,7 +146,9 @@ class _Assembler:
             small = _ZERO_PAGE.get(mode, "")
             if (name, small) in BY_FORM and value < 0x100 and not self._is_wide(m[1]):
                 return encode(self._find(name, small), value)
-            return encode(self._find(name, mode), value & 0xFF if mode == "imm" else value)
+            if mode == "imm":
+                value = int.from_bytes(self._number(m[1], 1), "little")
+            return encode(self._find(name, mode), value)
         raise InvalidArgumentError("no such operand")
 
     def _find(self, name: str, mode: str) -> Opcode:
@@ -162,11 +162,24 @@ class _Assembler:
     def _define(self, name: str, value: int) -> None:
         if not self.is_final and name in self.own:
             raise InvalidArgumentError(f"{shown(name)} is defined twice")
+        if name in self.labels and self.own.get(name, value) != value:
+            raise InvalidArgumentError(
+                f"{shown(name)} moves: code before it depends on a label further down"
+            )
         self.own[name] = value
+
+    def _number(self, text: str, size: int) -> bytes:
+        """A signed or unsigned value, low byte first."""
+        value, bits = self._value(text), 8 * size
+        if self.is_final and not -(1 << bits - 1) <= value < 1 << bits:
+            raise InvalidArgumentError(f"{shown(value)} does not fit {bits} bits")
+        return (value & (1 << bits) - 1).to_bytes(size, "little")
 
     def _value(self, text: str) -> int:
         text = text.strip()
-        if text[:1] in "<>":
+        if not text:
+            raise InvalidArgumentError("a value is missing")
+        if text[0] in "<>":
             whole = self._value(text[1:])
             return whole & 0xFF if text[0] == "<" else whole >> 8 & 0xFF
         total, position = 0, 0

@@ -294,15 +294,17 @@ def _values(modification: Modification, text: str, arguments: str) -> dict[str, 
     """The value of each parameter."""
     usage = modification.usage()
     values = dict(modification.defaults)
+    unset = set(values)
     for argument in filter(None, (part.strip() for part in arguments.split(","))):
         match = re.fullmatch(r"(\w+)\s*=\s*(-?\d{1,10})", argument)
-        if match is None or match[1] not in values:
+        if match is None or match[1] not in unset:
             raise InvalidArgumentError(f"modifications holds {shown(text)}; it must be {usage}")
         if int(match[2]) not in modification.parameters[match[1]]:
             raise InvalidArgumentError(
                 f"modifications holds {shown(text)}, with {argument}; it must be {usage}"
             )
         values[match[1]] = int(match[2])
+        unset.remove(match[1])
     return values
 
 

@@ -135,14 +135,14 @@ def rom_folders() -> list[tuple[Source, Path]]:
     named = os.environ.get(ROM_DIR_VARIABLE)
     if named:
         folder = expanded(named)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # Path.is_dir can raise an OSError
             raise RomNotFoundError(f"{ROM_DIR_VARIABLE} is {shown(named)}, which is not a folder")
         folders.append(("CULE_ROM_DIR", folder))
     folders.append(("user folder", user_rom_folder()))
     spec = importlib.util.find_spec("ale_py")
     for location in (spec.submodule_search_locations or ()) if spec else ():
         folders.append(("ale_py", Path(location) / "roms"))
-    return [(source, folder) for source, folder in folders if folder.is_dir()]
+    return [(source, folder) for source, folder in folders if os.path.isdir(folder)]
 
 
 def find_rom(name: str, digests: Collection[str]) -> RomFile:
@@ -211,7 +211,7 @@ def import_roms(source: str | Path, target: Path | None = None) -> ImportReport:
         StorageError: A file cannot be written; those before it have been imported.
     """
     source = Path(source)
-    if not source.is_dir() and not (source.is_file() and zipfile.is_zipfile(source)):
+    if not os.path.isdir(source) and not (os.path.isfile(source) and zipfile.is_zipfile(source)):
         raise InvalidArgumentError(
             f"source is {shown(str(source))}, which is neither a folder nor a zip archive"
         )
@@ -234,13 +234,12 @@ def import_roms(source: str | Path, target: Path | None = None) -> ImportReport:
     already_there = []
     for rom_id in found:
         file = target / f"{rom_id}.bin"
-        if file.exists():
+        if os.path.exists(file):
             if known.get(_file_md5(file) or "") != rom_id:
                 raise InvalidArgumentError(f"target: {file} is there already, with other bytes")
             already_there.append(rom_id)
 
     imported = {}
-    target.mkdir(parents=True, exist_ok=True)
     for rom_id, data in found.items():
         if rom_id not in already_there:
             imported[rom_id] = target / f"{rom_id}.bin"

@@ -210,6 +210,8 @@ def _read_game(reader: Table, game_id: str, *, is_user: bool) -> GameRules:
         return value if is_user else None
 
     actions = range(NUM_ACTIONS)
+    illegal = reader.integers("illegal_actions", actions, default(()), is_set=False)
+    legal = tuple(action for action in actions if action not in illegal)
     state = reader.state("state", CORE_STATE)
     modes = reader.integers("modes", range(INT_MAX), default((0,)))
     settings = Table(f"{reader.where}: settings", reader.table("settings", default({})))
@@ -217,8 +219,8 @@ def _read_game(reader: Table, game_id: str, *, is_user: bool) -> GameRules:
         game_id=game_id,
         title=reader.text("title", default(game_id.title().replace("_", ""))),
         md5=reader.digests("md5", default(())),
-        minimal_actions=reader.integers("minimal_actions", actions, default(tuple(actions))),
-        illegal_actions=reader.integers("illegal_actions", actions, default(()), is_set=False),
+        minimal_actions=reader.integers("minimal_actions", actions, default(legal)),
+        illegal_actions=illegal,
         starting_actions=reader.integers(
             "starting_actions", (*actions, RESET_SWITCH_ACTION), default(()), is_set=False
         ),

@@ -45,7 +45,7 @@ def user_data(what: str, path: str) -> bytes:
         reason = error.strerror or error
         raise RulesError(f"{what}: cannot read {shown(path)}: {reason}") from None
     except ValueError as error:
-        raise RulesError(f"{what}: cannot read {path}: {error}") from None
+        raise RulesError(f"{what}: cannot read {shown(path)}: {error}") from None
 
 
 #: Texts and comments of TOML 1.0, also without an end, so that each byte is looked at once. A text
@@ -66,7 +66,7 @@ def parse_document(where: str, data: bytes) -> dict[str, object]:
     if max((line.count(b".") for line in lines), default=0) > MAX_LINE_DOTS:
         raise RulesError(f"{where}: a line with more than {MAX_LINE_DOTS} dots outside texts")
     try:
-        content: dict[str, object] = tomllib.loads(data.decode("utf-8"))
+        content: dict[str, object] = tomllib.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise RulesError(f"{where}: not a TOML file: {error}") from None
     return content

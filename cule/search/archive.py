@@ -12,7 +12,7 @@ from cule.envs.errors import ArgumentTypeError
 from cule.envs.packing import pack_states, unpack_states
 from cule.errors import CapacityError, InvalidArgumentError, InvalidStateError, shown
 from cule.files import replace_file
-from cule.reading import read_arrays
+from cule.reading import as_path, read_arrays
 from cule.search.cells import as_cells
 from cule.search.rollouts import check_env
 
@@ -246,8 +246,10 @@ class Archive:
 
     def _as_rows(self, rows: Array, count: int | None = None) -> NDArray[np.int64]:
         array = np.atleast_1d(_as_numbers("rows", rows))
+        if not array.size:
+            raise InvalidArgumentError(f"rows is {shown(rows)}; it must have at least one")
         array = as_array("rows", array, "integers", (len(array) if count is None else count,))
-        if len(array) and not (array.min() >= 0 and array.max() < len(self)):
+        if not (array.min() >= 0 and array.max() < len(self)):
             raise InvalidArgumentError(
                 f"rows are in {array.min()}..{array.max()}; the archive has 0..{len(self) - 1}"
             )
@@ -353,8 +355,9 @@ class Archive:
             CapacityError: It has more than `max_cells`.
         """
         archive = cls(env, max_cells)
+        file = as_path("path", path)
         try:
-            archive._fill(read_arrays(path, _ARRAYS))
+            archive._fill(read_arrays(file, _ARRAYS))
         except (FileNotFoundError, CapacityError):
             raise
         except (OSError, ValueError) as error:

@@ -68,8 +68,11 @@ def ram_cells(
             f"ram has shape {getattr(values, 'shape', ())}; it must be uint8 [N, {RAM_BYTES}]"
         )
     values = as_array("ram", values, "uint8", (len(values), RAM_BYTES))
-    for name, numbers in (("addresses", addresses), ("divisors", divisors)):
-        if numbers is not None and not isinstance(numbers, Sequence):
+    for name, numbers in (
+        ("addresses", addresses),
+        ("divisors", () if divisors is None else divisors),
+    ):
+        if not isinstance(numbers, Sequence):
             raise ArgumentTypeError(f"{name} is {shown(numbers)}; it must be a list of integers")
     chosen = [as_int("an address", address, 0, RAM_BYTES - 1) for address in addresses]
     by = [1] * len(chosen) if divisors is None else list(divisors)

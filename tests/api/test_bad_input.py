@@ -481,11 +481,28 @@ def test_names_that_no_file_can_have(name: str, make_env: MakeEnv) -> None:
         ("NOP", 2.5, "origin is 2.5"),
         ("NOP", -1, "origin is -1"),
         ("NOP", 2**16, "origin is 65536"),
+        ("NOP\n.byte", 0xF000, "line 2, '.byte': a value is missing"),
+        (".byte 1,,2", 0xF000, "a value is missing"),
+        ("LDA #<", 0xF000, "a value is missing"),
+        ("LDA #" + "<" * 5000 + "1", 0xF000, "line 1"),
+        ("LDA #" + "9" * 5000, 0xF000, "line 1"),
+        ("LDA #300", 0xF000, "300 does not fit 8 bits"),
+        (".byte -129", 0xF000, "-129 does not fit 8 bits"),
+        (".word 65536", 0xF000, "65536 does not fit 16 bits"),
+        (".org 99999999999999", 0xF000, "addresses end at [$]FFFF"),
+        (".wait 99999999999", 0xF000, "cannot wait 99999999999 cycles"),
+        ("s: JMP e\n.wait e - s\ne: JMP e", 0xF000, "line 3, .* 'e' moves"),
     ],
+    ids=lambda value: ascii(value)[:40],
 )
 def test_programs_are_refused(source: Any, origin: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         cule.roms.assemble(source, origin)
+
+
+def test_programs_with_tabs_and_three_digits() -> None:
+    code, _ = cule.roms.assemble("start:\tLDA\t$080,X\n\t.byte\t-1, 255", 0xF000)
+    assert code == bytes([0xB5, 0x80, 0xFF, 0xFF])
 
 
 def test_state_arguments_are_refused(make_env: MakeEnv) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,14 @@ def test_several_games() -> None:
             game, 4, modifications=own, noop_max=0, full_action_space=True
         )  # two games share the full set
         assert np.array_equal(play(alone, 30)[:, index], seen[:, index]), index
+
+
+def test_copies_of_one_environment_continue() -> None:
+    env = cule.AtariEnv("freeway", modifications="people, no_reward")
+    env.reset(seed=0)
+    for copied in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert np.array_equal(copied.step(1)[0], copy.deepcopy(env).step(1)[0])
+        copied.reset(seed=0)
 
 
 def test_episodes_draw_programs_of_one_cartridge() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,26 @@ def test_each_episode_draws_one(file: str, resets: str) -> None:
     assert np.array_equal(again.ram[:, 101], drawn[0][:, 1])
 
 
+@pytest.mark.parametrize("folder", [".", "~"])
+def test_resets_and_pickles_in_another_folder(
+    file: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(file).parent)
+    monkeypatch.setenv("HOME", str(Path(file).parent))
+    name = f"{folder}/mods.toml:counter(step=2)"
+    batches = [make(modifications=value) for value in (f"{name} | original", [None, name, [name]])]
+    one = cule.AtariEnv("pong", obs_type="ram", modifications=name)
+    monkeypatch.chdir("/")
+    one.reset(seed=0)
+    for env in (one, *batches):
+        env.reset(seed=0)
+        copied = pickle.loads(pickle.dumps(env))
+        for _ in range(3):
+            actions = 0 if env is one else np.zeros(3, np.int64)
+            assert np.array_equal(env.step(actions)[0], copied.step(actions)[0])
+        copied.reset(seed=1)
+
+
 def test_too_many_alternatives() -> None:
     text = " | ".join(f"frozen_enemy(y={y})" for y in range(40, 80))
     make(1, modifications=text)
@@ -221,7 +242,9 @@ def test_several_games(file: str) -> None:
         ("frozen_enemy(y=29)", r"with y=29; it must be frozen_enemy\(y=30..200\)"),
         ("frozen_enemy(x=40)", r"it must be frozen_enemy\(y=30..200\)"),
         ("frozen_enemy(y=4.5)", r"it must be frozen_enemy\(y=30..200\)"),
+        ("frozen_enemy(y=40, y=50)", r"it must be frozen_enemy\(y=30..200\)"),
         ("lazy_enemy(y=1)", "it must be lazy_enemy"),
+        ("a\0.toml:b", "modifications is .*; it must be the path of a file"),
         ("frozen_enemy(y=40", "each must be a name"),
         ("", "each must be a name"),
         ([["lazy_enemy"]], "holds 1 lists; there must be one for each of the 3"),

@@ -143,6 +143,9 @@ def test_an_archive_in_a_file(make_env: MakeEnv, tmp_path: Path) -> None:
         Archive.load(path, make_env("seaquest", 8))
     with pytest.raises(FileNotFoundError):
         Archive.load(tmp_path / "none.npz", env)
+    for wrong in (None, 3, ""):
+        with pytest.raises(cule.InvalidArgumentError, match="it must be the path of a file"):
+            Archive.load(wrong, env)  # type: ignore[arg-type]
     empty = tmp_path / "empty.npz"
     Archive(env).save(empty)
     assert len(Archive.load(empty, env)) == 0
@@ -259,6 +262,11 @@ def test_bad_input_of_archives(make_env: MakeEnv) -> None:
     for rows in ([2], [-1], [0.5]):
         with pytest.raises(cule.InvalidArgumentError, match="rows"):
             archive.starts(rows)
+    for none in ([], np.array([], np.int64)):
+        with pytest.raises(
+            cule.InvalidArgumentError, match=r"rows is .*; it must have at least one"
+        ):
+            archive.starts(none)
     assert archive.scores.tolist() == [0, 0]
     with pytest.raises(cule.InvalidArgumentError, match=r"rows has shape \(2,\)"):
         archive.actions([0, 1])  # type: ignore[arg-type]
@@ -306,7 +314,8 @@ def test_cells_of_ram() -> None:
         ([1], [1, 2], "1 addresses and 2 divisors"),
         ([1], [0], "divisor is 0"),
         (1, None, "addresses is 1; it must be a list"),
-        ([1], 2, "divisors is 2; it must be a list"),
+        (None, None, "addresses is None; it must be a list"),
+        ([1], 0, "divisors is 0; it must be a list"),
     ):
         with pytest.raises(cule.InvalidArgumentError, match=message):
             ram_cells(ram, addresses, divisors)

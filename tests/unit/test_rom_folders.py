@@ -11,8 +11,9 @@ import pytest
 
 from cule.cli import main
 from cule.envs.kernel_cache import cache_folder
-from cule.errors import InvalidArgumentError, RomNotFoundError
+from cule.errors import InvalidArgumentError, RomNotFoundError, StorageError
 from cule.games import import_roms, resolve, rom_status
+from tests.support.api import rom_path
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a path is short there")
@@ -50,6 +51,26 @@ def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CULE_ROM_DIR", "~someone/roms")
     with pytest.raises(RomNotFoundError, match="CULE_ROM_DIR is '~someone/roms'"):
         rom_status()
+
+
+def test_names_that_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("a" * 5000)
+    monkeypatch.setenv("XDG_DATA_HOME", str(long))
+    assert "user folder" not in {status.source for status in rom_status()}
+    with pytest.raises(InvalidArgumentError, match="neither a folder nor a zip archive"):
+        import_roms(long)
+    monkeypatch.setenv("CULE_ROM_DIR", str(long))
+    with pytest.raises(RomNotFoundError, match="which is not a folder"):
+        rom_status()
+
+
+@pytest.mark.ale
+def test_a_target_that_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "target").touch()
+    for target in ("target", "target/inside", "a" * 5000):
+        with pytest.raises(StorageError, match="cannot be written"):
+            import_roms(Path(rom_path("pong")).parent, tmp_path / target)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")

@@ -287,6 +287,14 @@ def test_rules_file_needs_little(tmp_path: Path, rules_file: Path) -> None:
         assert spec.to_core_kwargs()["paddle_max"] == 790196
 
 
+def test_rules_file_with_a_byte_order_mark_and_illegal_actions(
+    tmp_path: Path, rules_file: Path
+) -> None:
+    rules_file.write_bytes(b"\xef\xbb\xbf" + RULES.encode() + b"illegal_actions = [2]\r\n")
+    spec = resolve(None, write(tmp_path / "a.bin", HOME_MADE), rules_file)
+    assert spec.rules.minimal_actions == (0, 1, *range(3, 18))
+
+
 def test_rules_file_sets_console_properties(tmp_path: Path, rules_file: Path) -> None:
     rules_file.write_text(
         RULES
@@ -343,7 +351,10 @@ def test_rules_file_without_rom(rules_file: Path) -> None:
         (("", "default_mode = 4"), "default_mode is 4; allowed: 0"),
         (("", "difficulties = [4]"), "difficulties holds 4; allowed: 0..3"),
         (("", "minimal_actions = [18]"), "minimal_actions holds 18; allowed: 0..17"),
-        (("", "illegal_actions = [0]"), "minimal_actions holds the illegal actions [0]"),
+        (
+            ("", "minimal_actions = [0, 1]\nillegal_actions = [0]"),
+            "minimal_actions holds the illegal actions [0]",
+        ),
         (("", "starting_actions = [41]"), "starting_actions holds 41"),
         (("", "settings = { paddle = 1 }"), "settings: unknown key 'paddle'"),
         (("", "settings = { paddle_max = 0 }"), "settings: paddle_max is 0"),
