@@ -42,7 +42,7 @@ def linear_recurrence(added: Tensor, factors: Tensor) -> Tensor:
     native = _native_of(added)
     if native is None or added.dtype != torch.float32 or added.dim() != 2:
         out = torch.empty_like(added)
-        following = torch.zeros_like(added[0])
+        following = added.new_zeros(added.shape[1:])
         for t in range(len(added) - 1, -1, -1):
             following = added[t] + factors[t] * following
             out[t] = following

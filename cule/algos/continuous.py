@@ -27,8 +27,9 @@ def disc_from_raw(raw: Tensor) -> Tensor:
 def clip_to_disc(action: Tensor) -> Tensor:
     """Move (x, y) beyond the unit disc to its edge, and clamp fire to [0, 1]; ``[..., 3]``."""
     xy, fire = action[..., :2], action[..., 2:]
-    radius = xy.square().sum(-1, keepdim=True).sqrt()
-    return torch.cat([xy / radius.clamp(min=1.0), fire.clamp(0.0, 1.0)], -1)
+    # Clamped before the root, whose gradient is infinite at 0.
+    radius = xy.square().sum(-1, keepdim=True).clamp(min=1.0).sqrt()
+    return torch.cat([xy / radius, fire.clamp(0.0, 1.0)], -1)
 
 
 def polar_from_disc(action: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cule.errors import InvalidArgumentError
+
 
 class PolicyLoss(NamedTuple):
     """Result of `ppo_policy_loss`; scalars."""
@@ -84,10 +86,14 @@ def value_loss(
     """Mean squared error ``(V - R)^2``, or the maximum of it and the clipped error of PPO.
 
     `clip_range` limits the change of a value since the data were collected with `old_values`.
+
+    Raises:
+        InvalidArgumentError: `clip_range` without `old_values`.
     """
     errors = (values - returns).square()
     if clip_range is not None:
-        assert old_values is not None
+        if old_values is None:
+            raise InvalidArgumentError("old_values is None; with clip_range it must be a tensor")
         moved = old_values + _clamp(values - old_values, -clip_range, clip_range)
         errors = torch.maximum(errors, (moved - returns).square())
     return mean_of(errors, valid)

@@ -76,6 +76,7 @@ def gae(
     return advantages, advantages + values
 
 
+@torch.no_grad()
 def vtrace(
     log_ratios: Tensor,
     rewards: Tensor,
@@ -146,7 +147,7 @@ def q_lambda_returns(
     observations, from `shift_values`.
     """
     ends = cut.clone()
-    ends[-1] = True
+    ends[-1:] = True
     bootstrap = torch.where(ends, next_max_q, (1.0 - q_lambda) * next_max_q)
     return linear_recurrence(rewards + discounts * bootstrap, discounts * q_lambda * (~ends))
 

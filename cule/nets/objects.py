@@ -89,12 +89,12 @@ class ObjectsBody(nn.Module):
         batch, _, objects, _ = obs.shape
         hidden = obs[:, -1, :, _VISIBLE] <= 0
         tokens = torch.relu(self.embed(object_features(obs)) + self.names)
-        shape = (batch, objects, 3, _HEADS, -1)
+        shape = (batch, objects, 3, _HEADS, WIDTH // _HEADS)
         query, key, value = self.queries(tokens).reshape(shape).permute(2, 0, 3, 1, 4)
         # Objects that are hidden have a small weight rather than none, as all may be.
         mask = hidden[:, None, None, :] * -1e4
         attended = F.scaled_dot_product_attention(query, key, value, mask.to(tokens))
-        mixed = tokens + self.merge(attended.transpose(1, 2).reshape(batch, objects, -1))
+        mixed = tokens + self.merge(attended.transpose(1, 2).flatten(2))
         features = torch.relu(self.out(mixed)).masked_fill(hidden[..., None], 0)
         result: Tensor = features.amax(1)
         return result

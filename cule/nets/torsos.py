@@ -63,7 +63,7 @@ class ByteConv2d(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
         """Convolve bytes scaled to 0..1, or the same as `reads_blocks` says."""
         weight, side = self.weight * (1.0 / self.white), self.stride[0]
-        if input.shape[1] == self.in_channels:
+        if side == 1 or input.shape[1] != self.in_channels * side**2:
             result: Tensor = self._conv_forward(input, weight, self.bias)
             return result
         return F.conv2d(input, F.pixel_unshuffle(weight, side), self.bias)
@@ -202,9 +202,10 @@ def convolutional_body(
     for filters, kernel, stride in convolutions:
         rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
         if rows < 1 or columns < 1:
+            allowed = "'mlp'" if normalized else "'mlp' or 'impala'"
             raise InvalidArgumentError(
                 f"network is {shown(name)}, which does not fit observations of shape "
-                f"{tuple(obs_shape)}; it must be 'mlp' or 'impala'"
+                f"{tuple(obs_shape)}; it must be {allowed}"
             )
         convolution = kind(channels, filters, kernel, stride)
         layers += _with_norm(convolution, ImageNorm((filters, rows, columns)), normalized)

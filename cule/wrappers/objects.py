@@ -82,8 +82,12 @@ def object_masks(rows: Array, screens: Array) -> Array:
 
     Returns:
         As `screens`.
+
+    Raises:
+        InvalidArgumentError: `rows` of another shape.
     """
     pixels, numbers = _tensor(screens), _tensor(rows)
+    _check_rows(numbers, pixels)
     size = (pixels.shape[1], pixels.shape[2])
     kinds = np.zeros(numbers.shape[:-1], np.int64)
     heights = np.full(len(pixels), pixels.shape[1])
@@ -103,9 +107,13 @@ def crops(rows: Array, screens: Array, size: int) -> Array:
     Returns:
         uint8 ``[N, K, size, size]``, or ``[N, K, size, size, 3]``: 0 outside the screen and for
         objects that are not visible. numpy or torch, as `screens`.
+
+    Raises:
+        InvalidArgumentError: `rows` of another shape, or a size outside 1..160.
     """
     side = as_int("size", size, 1, _SCREEN_WIDTH)
     pixels, numbers = _tensor(screens), _tensor(rows).long()
+    _check_rows(numbers, pixels)
     steps = torch.arange(side, device=numbers.device) - side // 2
     x, y, w, h = (numbers[..., column, None] for column in range(4))
     column, row = x + w // 2 + steps, y + h // 2 + steps
@@ -289,6 +297,15 @@ def _tensor(value: Array) -> torch.Tensor:
     if isinstance(value, np.ndarray):
         value = np.require(value, value.dtype.newbyteorder("="), ["C", "W"])
     return torch.as_tensor(value)
+
+
+def _check_rows(rows: torch.Tensor, screens: torch.Tensor) -> None:
+    """Refuse rows of several frames, or of other environments than screens."""
+    if rows.ndim != 3 or len(rows) != len(screens):
+        raise InvalidArgumentError(
+            f"rows has shape {tuple(rows.shape)}; with screens of {len(screens)} environments it "
+            f"must be ({len(screens)}, K, F), such as obs[:, -1]"
+        )
 
 
 def _scaled(low: Array, high: Array, size: int, extent: Any) -> tuple[Array, Array]:

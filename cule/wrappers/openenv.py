@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cule.envs import AtariVectorEnv
+from cule.envs.errors import ActionShapeError
 from cule.errors import InvalidArgumentError, shown
 from cule.lazy import needs
 from cule.option_fields import Bounds, Option
@@ -122,9 +123,12 @@ class OpenEnvEnvironment(Environment):  # type: ignore[misc]  # the library is o
         """One step of ``frameskip`` frames; `timeout_s` is ignored.
 
         Raises:
-            InvalidActionError: An action outside the action space; nothing has moved.
+            InvalidActionError: An action outside the action space, or no `AtariAction`; nothing
+                has moved.
             NotResetError: The episode has ended, or none has begun.
         """
+        if not isinstance(action, AtariAction):
+            raise ActionShapeError(f"action is {shown(action)}; it must be an AtariAction")
         obs, reward, terminated, truncated, _info = self.env.step(np.array([action.action_id]))
         self._state.step_count += 1
         return self._observation(
@@ -231,6 +235,8 @@ def serving(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
     Raises:
         InvalidArgumentError: cule cannot listen there, or `app` is no application.
     """
+    if not callable(app):
+        raise InvalidArgumentError(f"app is {shown(app)}; it must be an application of make_app()")
     if not host:
         raise InvalidArgumentError(
             f"host is {shown(host)}; it must be a name or address, such as 127.0.0.1, or 0.0.0.0 "

@@ -66,7 +66,7 @@ def register(
         >>> algorithm = config.build_algo()
         >>> algorithm.stop()
     """
-    num_envs = 1 if isinstance(game, str) else sum(number for _, number in game)
+    num_envs = 1 if isinstance(game, str) else None
     check_ends("RLlib", resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED)))
     if name is None:
         name = f"cule/{game if isinstance(game, str) else '+'.join(entry for entry, _ in game)}"

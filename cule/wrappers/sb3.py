@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv
+from cule.envs.checks import INT32_MAX
+from cule.envs.requests import as_seeds
 from cule.errors import InvalidArgumentError, shown
 from cule.lazy import needs
 from cule.wrappers.options import check_is_synchronous, with_fixed
@@ -81,6 +83,21 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the library is optional
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
         if seed is not None:
             self.seed(seed)
+
+    def seed(self, seed: int | None = None) -> Sequence[int]:
+        """Seed the next reset: environment i with seed + i. None: random ones, of ``np.random``.
+
+        Returns:
+            The seeds.
+
+        Raises:
+            InvalidArgumentError: Another seed; the one before is kept.
+        """
+        if seed is None:  # VecEnv draws one bit too many
+            seed = int(np.random.randint(INT32_MAX + 2 - self.num_envs))  # noqa: NPY002
+        seeds: list[int] = as_seeds(seed, self.num_envs).tolist()
+        self._seeds = seeds
+        return seeds
 
     def reset(self) -> NDArray[np.uint8]:
         """Start new episodes with the seeds of `seed`, or with streams that continue.

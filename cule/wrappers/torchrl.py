@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from cule.envs import AtariVectorEnv
+from cule.envs.checks import INT32_MAX
 from cule.envs.options import resolve_options
 from cule.envs.requests import as_seeds
 from cule.lazy import needs
@@ -116,6 +117,8 @@ class TorchRLEnv(EnvBase):  # type: ignore[misc]  # the library is optional
         return TensorDict(found, batch_size=self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
+        if isinstance(seed, int) and 0 <= seed < 2**32:  # TorchRL derives seeds of 32 bits
+            seed %= INT32_MAX + 2 - self.env.num_envs
         as_seeds(seed, self.env.num_envs)
         self._seeds = seed
 

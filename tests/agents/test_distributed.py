@@ -109,5 +109,8 @@ def test_one_process_needs_no_group() -> None:
     mean, std = distributed.global_moments(values)
     torch.testing.assert_close(mean, values.mean())
     torch.testing.assert_close(std, values.std())
+    for moments in (distributed.global_moments, distributed.local_moments):
+        assert moments(values, values > 5) == (6.0, 0.0)
+        assert moments(values, values > 6) == (0.0, 0.0)
     assert (distributed.world_size(), distributed.rank()) == (1, 0)
     assert distributed.sum_over_ranks(values) is values

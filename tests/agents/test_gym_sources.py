@@ -188,6 +188,16 @@ def test_ignored_steps_are_not_learned_from() -> None:
     assert all(rewards)
 
 
+@pytest.mark.parametrize("local_norm", [False, True])
+def test_minibatches_without_steps_that_count_change_nothing(local_norm: bool) -> None:
+    """Such as those of one sample, some of which are ignored steps."""
+    sizes = {"num_steps": 8, "num_minibatches": 16, "total_steps": 32}
+    config = PPOConfig(network="mlp", num_envs=2, local_norm=local_norm, **sizes)
+    agent = PPO(config, make(Counter, 2, AutoresetMode.NEXT_STEP))
+    for _ in agent.train():
+        assert all(p.isfinite().all() for p in agent.network.parameters())
+
+
 @pytest.mark.parametrize("name", ["a2c", "ppo", "pqn", "vtrace"])
 def test_truncated_episodes_have_the_value_of_their_final_observation(name: str) -> None:
     """With NextStep, where it is the observation of the next, ignored step."""

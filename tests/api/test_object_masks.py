@@ -252,3 +252,10 @@ class TestWrapper:
             ObjectMasks(env, img_height=211)
         with pytest.raises(InvalidArgumentError, match=r"size is 0; it must be in 1\.\.160"):
             crops(np.zeros((1, 1, 6), np.int16), np.zeros((1, 210, 160), np.uint8), 0)
+        screens = np.zeros((4, 210, 160), np.uint8)
+        for shape in ((4, 4, 5, 6), (3, 5, 6), (5, 6)):  # the first are those of all frames
+            rows = np.zeros(shape, np.int16)
+            with pytest.raises(InvalidArgumentError, match=r"rows has shape .* \(4, K, F\)"):
+                object_masks(rows, screens)
+            with pytest.raises(InvalidArgumentError, match=r"rows has shape .* \(4, K, F\)"):
+                crops(rows, screens, 9)

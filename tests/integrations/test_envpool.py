@@ -349,6 +349,14 @@ def test_seeds(closing) -> None:
     np.testing.assert_array_equal(rams[0], rams[2])
 
 
+@pytest.mark.parametrize("seed", [2**40, "x", 1.5, [1]])
+def test_a_seed_that_is_refused_is_not_kept(closing, seed) -> None:
+    env = closing(ours.make("Pong-v5", "gymnasium", num_envs=3))
+    with pytest.raises(cule.InvalidArgumentError, match="seed"):
+        env.seed(seed)
+    env.reset()
+
+
 def test_wrong_calls_move_nothing(closing) -> None:
     env = closing(ours.make("Pong-v5", "gymnasium", num_envs=4))
     _, info = env.reset()

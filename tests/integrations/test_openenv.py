@@ -99,6 +99,9 @@ def test_without_a_server(closing) -> None:
     with pytest.raises(cule.NotResetError):
         env.step(AtariAction(action_id=0))
     assert env.reset(seed=0).screen_shape == [128]
+    for action in (0, None, {"action_id": 0}):
+        with pytest.raises(cule.ActionShapeError, match="it must be an AtariAction"):
+            env.step(action)
     for _ in range(24):
         assert not env.step(AtariAction(action_id=0)).done
     last = env.step(AtariAction(action_id=0))
@@ -154,6 +157,12 @@ def test_where_no_server_can_listen(host, port) -> None:
         pytest.raises(cule.InvalidArgumentError, match=r"^host is .*(cule cannot listen|must be)"),
         serving(make_app("pong", **SHORT), host=host, port=port),
     ):
+        pass
+
+
+@pytest.mark.parametrize("app", [None, 3, "pong"])
+def test_what_is_no_application(app) -> None:
+    with pytest.raises(cule.InvalidArgumentError, match=r"^app is "), serving(app):
         pass
 
 

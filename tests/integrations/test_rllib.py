@@ -144,6 +144,12 @@ def test_options_that_are_refused(options: dict, message: str) -> None:
         rllib.register("pong", **options)
 
 
+@pytest.mark.parametrize("game", [None, 3, [], ["pong"], [("pong", "2")]])
+def test_games_that_are_none(game: object) -> None:
+    with pytest.raises(cule.InvalidArgumentError, match="game"):
+        rllib.register(game)
+
+
 def test_an_unknown_option_and_single_environments(make_runner) -> None:
     with pytest.raises(TypeError, match="did you mean 'grayscale'"):
         rllib.register("pong", gray_scale=True)

@@ -8,6 +8,7 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor, VecNormalize
 from stable_baselines3.common.vec_env.base_vec_env import tile_images
 
@@ -168,6 +169,25 @@ def test_reset_has_no_options(closing) -> None:
         env.reset()
     env.set_options()
     assert env.reset().shape == (2, 4, 84, 84)
+
+
+@pytest.mark.parametrize("seed", [2**40, 2**70, "x", 1.5])
+def test_a_seed_that_is_refused_is_not_kept(closing, seed) -> None:
+    env = closing(SB3VecEnv("pong", 2, **SHORT))
+    with pytest.raises(cule.InvalidArgumentError, match="seed"):
+        env.seed(seed)
+    env.reset()
+
+
+def test_random_seeds_are_those_that_environments_take(closing) -> None:
+    env = closing(SB3VecEnv("pong", 2, **SHORT))
+    set_random_seed(0)
+    seeds = [env.seed() for _ in range(20)]
+    env.reset()
+    set_random_seed(0)
+    assert seeds == [env.seed() for _ in range(20)]
+    assert len({first for first, _ in seeds}) == 20
+    assert max(second for _, second in seeds) < 2**31
 
 
 def test_names_of_sb3s_own_functions(closing) -> None:

@@ -13,6 +13,7 @@ with warnings.catch_warnings():  # TorchRL's of its own classes
     warnings.simplefilter("ignore", DeprecationWarning)
     from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+from torchrl.envs import SerialEnv
 from torchrl.envs.utils import check_env_specs
 
 import cule
@@ -137,6 +138,17 @@ def test_a_seed_that_is_refused_is_not_kept(closing) -> None:
         with pytest.raises(cule.InvalidArgumentError, match="seed"):
             env.set_seed(seed)
     env.reset()
+
+
+def test_seeds_that_torchrl_derives_have_32_bits(closing) -> None:
+    env = closing(SerialEnv(3, lambda: TorchRLEnv("pong", 2, **SHORT)))
+    env.set_seed(5)
+    env.rollout(2)
+    one, seed = closing(TorchRLEnv("pong", 2, **SHORT)), 5
+    seeds = [seed := one.set_seed(seed) for _ in range(20)]
+    assert max(seeds) >= 2**31
+    one.set_seed(2**32 - 1)
+    one.rollout(2)
 
 
 def test_wrong_actions_are_refused_and_nothing_moves(closing) -> None:

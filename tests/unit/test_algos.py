@@ -169,6 +169,25 @@ def test_vtrace_by_hand() -> None:
     torch.testing.assert_close(same.targets, column([0.19, -0.9, -1.0, 3.8]))
 
 
+def test_vtrace_gives_constants() -> None:
+    rewards, discounts, values, next_values, cut = golden([False, False, True, False])
+    logits = torch.zeros(4, 1, requires_grad=True)
+    result = algos.vtrace(logits, rewards, discounts, values.requires_grad_(), next_values, cut)
+    assert not any(part.requires_grad for part in result)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_rollouts_without_steps_or_environments(shape: tuple[int, int]) -> None:
+    none = torch.zeros(shape)
+    cut = none.bool()
+    results = (
+        *algos.gae(none, none, none, none, cut, 0.9),
+        *algos.vtrace(none, none, none, none, none, cut),
+        algos.q_lambda_returns(none, none, none, cut, 0.9),
+    )
+    assert {result.shape for result in results} == {shape}
+
+
 @pytest.mark.parametrize(
     ("rho_bar", "c_bar", "trace_lambda"), [(1, 1, 1), (2, 1, 1), (1.5, 0.7, 0.9)]
 )
@@ -318,6 +337,8 @@ def test_value_loss_plain_and_clipped() -> None:
     # Clipped to 0.2 and -0.2 in rows 0 and 2: the larger error counts.
     clipped = algos.value_loss(values, returns, old, 0.2)
     assert float(clipped) == pytest.approx((0.25 + 1 + 3.8**2) / 3)
+    with pytest.raises(InvalidArgumentError, match="old_values is None"):
+        algos.value_loss(values, returns, clip_range=0.2)
 
 
 def test_huber() -> None:
@@ -476,10 +497,11 @@ def test_continuous_actions() -> None:
     torch.testing.assert_close(algos.disc_from_polar(polar), action, atol=1e-5, rtol=0)
     straight = algos.polar_from_disc(torch.tensor([[0.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))
     np.testing.assert_allclose(straight, [[1, math.pi / 2, 0], [1, math.pi, 1]], atol=1e-6)
-    still = torch.zeros(1, 3, requires_grad=True)
-    algos.disc_from_raw(still).sum().backward()
-    assert still.grad is not None
-    assert torch.isfinite(still.grad).all()
+    for function in (algos.disc_from_raw, algos.clip_to_disc):
+        still = torch.zeros(1, 3, requires_grad=True)
+        function(still).sum().backward()
+        assert still.grad is not None
+        assert torch.isfinite(still.grad).all()
 
 
 def test_gaussian_policies() -> None:

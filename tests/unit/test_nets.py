@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.nn.utils.parametrize import is_parametrized  # noqa: E402
+
 from cule import nets  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.kernels import gather_blocks  # noqa: E402
@@ -66,6 +68,29 @@ def test_residual_layers_of_btr_are_normalized(rule: str) -> None:
     assert sum(is_residual) == 12
     ones = [abs(norm - 1.0) < 1e-3 for norm in norms]
     assert ones == is_residual
+
+
+@pytest.mark.parametrize("name", ["nature", "small", "impala"])
+def test_stacks_of_another_size_are_refused_by_their_number_of_frames(name: str) -> None:
+    with pytest.raises(RuntimeError, match="to have 4 channels, but got 3"):
+        nets.make_torso(name, (4, 84, 84))(torch.zeros(1, 3, 84, 84))
+
+
+@pytest.mark.parametrize("rule", nets.INITIALIZATIONS)
+def test_new_networks_are_normalized_before_they_are_trained(rule: str) -> None:
+    torch.manual_seed(0)
+    network = nets.ActorCritic((2, 42, 42), 6, torso="btr_small", initialization=rule).eval()
+    for layer in network.modules():
+        if is_parametrized(layer, "weight"):
+            norm = torch.linalg.matrix_norm(layer.weight.detach().flatten(1), 2)
+            assert float(norm) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("name", nets.TORSOS)
+def test_batches_without_observations(name: str) -> None:
+    shape = (1, 3, 6) if name in nets.OBJECT_TORSOS else (1, 36, 36)
+    torso = nets.make_torso(name, shape)
+    assert torso(torch.zeros(0, *shape, dtype=torch.uint8)).shape == (0, torso.num_features)
 
 
 def test_pixels_of_any_size_give_btr_as_many_features() -> None:
@@ -201,6 +226,12 @@ def test_torsos_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match="network"):
             nets.make_torso(name, shape)
+    for make, allowed in (
+        (nets.ActorCritic, "'mlp' or 'impala'"),
+        (nets.NormalizedQNetwork, "'mlp'"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"must be {allowed}$"):
+            make((4, 10, 10), 6)
     assert nets.make_torso("vector", (128,))(torch.zeros(2, 128, dtype=torch.uint8)).shape == (
         2,
         128,

@@ -134,6 +134,8 @@ def update_statistics(statistics: PixelStatistics, frames: Tensor) -> None:
 def local_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Mean and sample standard deviation over the (valid) values of this process."""
     chosen = values if valid is None else values[valid]
+    if chosen.numel() < 2:  # as `global_moments`
+        return chosen.sum(), chosen.new_zeros(())
     return chosen.mean(), chosen.std()
 
 
@@ -145,13 +147,16 @@ def max_over_ranks(values: Tensor) -> Tensor:
 
 
 def global_moments(values: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Mean and sample standard deviation (n - 1) over the (valid) values of all processes."""
+    """Mean and sample standard deviation (n - 1) over the (valid) values of all processes.
+
+    The deviation of one value is 0, and both are where there is none.
+    """
     x = values.double() if values.device.type == "cpu" else values.float()
     number = torch.full_like(x.sum(), x.numel())
     if valid is not None:
         x, number = torch.where(valid, x, 0.0), valid.sum().to(x.dtype)
     sums = torch.stack([x.sum(), x.square().sum(), number])
     total, squares, count = sum_over_ranks(sums)
-    mean = total / count
+    mean = total / count.clamp(min=1.0)
     variance = (squares - count * mean.square()) / (count - 1).clamp(min=1.0)
     return mean.to(values.dtype), variance.clamp(min=0.0).sqrt().to(values.dtype)

@@ -72,7 +72,12 @@ class Pool:
         return len(self.all_env_ids)
 
     def seed(self, seed: int | Sequence[int] | None = None) -> None:
-        """Seed the next reset: the first environment, or all of them."""
+        """Seed the next reset: the first environment, or all of them.
+
+        Raises:
+            InvalidArgumentError: Another seed; the one before is kept.
+        """
+        as_seeds(seed, len(self))
         self._seed = seed
 
     def async_reset(self) -> None:
