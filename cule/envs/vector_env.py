@@ -73,9 +73,9 @@ class BatchEnv(gymnasium.vector.VectorEnv[Array, Array, Array]):
             keywords: The options likewise.
         """
         self._arguments = (game, config.num_envs)
-        kept: dict[str, object] = {"modifications": config.modifications}
-        kept |= {k: anchored(getattr(config, k)) for k in ("rom_path", "rules")}
-        self._keywords = {k: kept.get(k, value) for k, value in keywords.items()}
+        files = {k: anchored(getattr(config, k)) for k in ("rom_path", "rules")}
+        kept = {**keywords, **files, "modifications": config.modifications}
+        self._keywords = {k: kept[k] for k in keywords}
         self._lock = threading.RLock()
         self._config = config
         self._plan = plan

@@ -103,7 +103,7 @@ class _Assembler:
             for number, line in enumerate(lines, 1):
                 try:
                     out += self._statement(line, self.origin + len(out))
-                except (ValueError, OverflowError, RecursionError) as error:
+                except (ValueError, OverflowError) as error:
                     raise InvalidArgumentError(f"line {number}, {shown(line)}: {error}") from None
         return bytes(out), dict(self.own)
 
@@ -177,11 +177,10 @@ class _Assembler:
 
     def _value(self, text: str) -> int:
         text = text.strip()
+        half = text[0] if text.startswith(("<", ">")) else ""
+        text = text.removeprefix(half).strip()
         if not text:
             raise InvalidArgumentError("a value is missing")
-        if text[0] in "<>":
-            whole = self._value(text[1:])
-            return whole & 0xFF if text[0] == "<" else whole >> 8 & 0xFF
         total, position = 0, 0
         while position < len(text):
             m = _TERM.match(text, position)
@@ -189,6 +188,8 @@ class _Assembler:
                 raise InvalidArgumentError(f"not an expression: {shown(text)}")
             total += -self._term(m[2]) if m[1] == "-" else self._term(m[2])
             position = m.end()
+        if half:
+            return total >> (8 if half == ">" else 0) & 0xFF
         return total
 
     def _term(self, word: str) -> int:

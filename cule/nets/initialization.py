@@ -13,8 +13,8 @@ from cule.errors import InvalidArgumentError, shown
 #: orthogonal: policy gradients; he: PQN and CuLE; torch: the DQN family (the framework's default).
 INITIALIZATIONS = ("orthogonal", "he", "torch")
 
-#: Readings of new weights with spectral normalization, each of which improves the estimate of
-#: their norm; as many as of torch's own for those before.
+#: Power iterations for the norm of new weights with spectral normalization; torch makes as many
+#: when it registers the normalization. Each reading of a weight is one.
 _NORM_STEPS = 15
 
 

@@ -189,7 +189,7 @@ def test_ignored_steps_are_not_learned_from() -> None:
 
 
 @pytest.mark.parametrize("local_norm", [False, True])
-def test_minibatches_without_steps_that_count_change_nothing(local_norm: bool) -> None:
+def test_minibatches_without_steps_that_count_keep_weights_finite(local_norm: bool) -> None:
     """Such as those of one sample, some of which are ignored steps."""
     sizes = {"num_steps": 8, "num_minibatches": 16, "total_steps": 32}
     config = PPOConfig(network="mlp", num_envs=2, local_norm=local_norm, **sizes)

@@ -11,7 +11,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import tomllib
 
 import cule
 from cule import _core
@@ -19,6 +18,7 @@ from cule.envs.errors import ArgumentTypeError
 from cule.errors import InvalidArgumentError, InvalidStateError, RulesError
 from cule.games.language import OBJECT_COLUMNS as COLUMNS
 from cule.games.objects import compile_objects, games_with_objects, load_objects
+from cule.games.tables import parse_document
 from cule.watch.camera import Camera
 from tests.support.cases import long_except
 
@@ -40,7 +40,7 @@ def read_table(where: str, content: dict[str, Any]) -> PythonTable:
 @functools.cache
 def table_of(game: str) -> PythonTable:
     path = resources.files("cule.games") / "data" / "objects" / f"{game}.toml"
-    return read_table(game, tomllib.loads(path.read_text()))
+    return read_table(game, parse_document(game, path.read_bytes()))
 
 
 def rows_of(game: str | PythonTable, ram: Any) -> Any:

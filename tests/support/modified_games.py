@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tomllib
 
 from cule.games.language import Program, parse_modification
 from cule.games.modifications import MOMENTS, Modification
+from cule.games.tables import parse_document
 from tests.support.ale_pair import load_ale_py
 from tests.support.rule_evaluator import ProgramRunner
 
@@ -33,7 +33,7 @@ _ACTIONS = ("N", "F", *_DIRECTIONS, *(f"{direction}F" for direction in _DIRECTIO
 @functools.cache
 def checks_of(game: str) -> Mapping[str, Any]:
     """What has to hold for the modifications of a game, by their names."""
-    return tomllib.loads((FOLDER / f"{game}.toml").read_text())
+    return parse_document(game, (FOLDER / f"{game}.toml").read_bytes())
 
 
 def _mix(z: int) -> int:
