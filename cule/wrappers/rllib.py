@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cule.envs import AtariVectorEnv
 from cule.envs.options import resolve_options
 from cule.envs.plan import ROW_OBS_TYPES, batched_space
-from cule.errors import InvalidArgumentError
+from cule.errors import InvalidArgumentError, shown
 from cule.lazy import needs
 from cule.wrappers.objects import ScaledObjects
 from cule.wrappers.options import check_ends, check_is_synchronous, with_fixed
@@ -41,9 +41,10 @@ def register(
     Args:
         game: Name of the game, or (name, number of environments) for each of several games.
         name: None: ``cule/`` and the name of the game. A name that exists gets the new meaning.
-        **options: The other fields of `EnvOptions`. `autoreset_mode` is NextStep, `output` numpy
-            and `life_loss_info` False, because a game continues after a lost life; so it does with
-            `episodic_life` and `fire_after_life_loss`, of which one is False.
+        **options: The other fields of `EnvOptions`, without `num_envs`. `autoreset_mode` is
+            NextStep, `output` numpy and `life_loss_info` False, because a game continues after a
+            lost life; so it does with `episodic_life` and `fire_after_life_loss`, of which one is
+            False.
 
     Returns:
         The name.
@@ -66,6 +67,10 @@ def register(
         >>> algorithm = config.build_algo()
         >>> algorithm.stop()
     """
+    if "num_envs" in options:
+        raise InvalidArgumentError(
+            f"num_envs is {shown(options['num_envs'])}; RLlib's num_envs_per_env_runner sets it"
+        )
     num_envs = 1 if isinstance(game, str) else None
     check_ends("RLlib", resolve_options(game, num_envs, with_fixed("RLlib", options, _FIXED)))
     if name is None:

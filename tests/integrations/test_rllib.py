@@ -137,6 +137,7 @@ def test_entries_of_env_config_are_options(make_runner) -> None:
             "episodic_life and fire_after_life_loss are True; for RLlib",
         ),
         ({"stack_num": 0}, "stack_num is 0"),
+        ({"num_envs": 4}, "num_envs is 4; RLlib's num_envs_per_env_runner"),
     ],
 )
 def test_options_that_are_refused(options: dict, message: str) -> None:
