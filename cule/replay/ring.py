@@ -16,13 +16,14 @@ waits for the device.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from cule.errors import NotReadyError
 from cule.replay import native
-from cule.replay.checkpoint import Saveable
+from cule.replay.checkpoint import Saveable, State
 from cule.replay.options import StorageOptions
 from cule.replay.steps import (
     ArrayLike,
@@ -316,8 +317,21 @@ class RingBuffer(Saveable):
         """Update the host after a CUDA graph has appended steps. Waits for the device."""
         self._ring.resync()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copies and pickles are new buffers with the same options and content."""
+        return _restored_buffer, (type(self), self._ring.options, self.state_dict())
+
     def _restored(self) -> None:
         self._ring.resync()
+
+
+def _restored_buffer(
+    kind: Callable[[StorageOptions], RingBuffer], options: StorageOptions, state: State
+) -> RingBuffer:
+    """A new buffer with the content of another one."""
+    buffer = kind(options)
+    buffer.load_state_dict(state)
+    return buffer
 
 
 def copy_frames(target: Tensor, index: Tensor, source: Tensor) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
+import pickle
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -383,12 +385,14 @@ def test_save_and_load(kind: Any, tmp_path: Path) -> None:
     replay.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["buffer.replay"]
     other.load(path)
-    assert other.head == replay.head
+    same = [replay, other, copy.copy(replay), copy.deepcopy(replay)]
+    same.append(pickle.loads(pickle.dumps(replay)))
+    assert {each.head for each in same} == {57}
     for _ in range(3):
-        for mine, theirs in zip(replay.sample(16), other.sample(16), strict=True):
-            assert torch.equal(mine, theirs)
-        fill(replay, 2, seed=7)
-        fill(other, 2, seed=7)
+        for values in zip(*(each.sample(16) for each in same), strict=True):
+            assert all(torch.equal(value, values[0]) for value in values)
+        for each in same:
+            fill(each, 2, seed=7)
 
 
 def test_bad_files_are_rejected(tmp_path: Path) -> None:
