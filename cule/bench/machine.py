@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -83,10 +84,23 @@ def versions() -> dict[str, str]:
 
 
 def source() -> dict[str, object]:
-    """Commit, and whether a file has changed since; without git the commit is that of COMMIT."""
-    status = git("status", "--porcelain", "--", *SOURCES)
+    """Commit, whether a file has changed since, and a digest of such files.
+
+    Without git the commit is that of COMMIT.
+    """
+    changed = git("diff", "--name-only", "-z", "HEAD", "--", *SOURCES)
+    new = git("ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
     commit = git("rev-parse", "HEAD") or os.environ.get("COMMIT") or None
-    return {"commit": commit, "dirty": None if status is None else bool(status)}
+    if changed is None or new is None:
+        return {"commit": commit, "dirty": None}
+    names = sorted(filter(None, (changed + new).split("\0")))
+    digest = hashlib.sha256()
+    for name in names:
+        path = ROOT / name
+        content = path.read_bytes() if path.is_file() else b""
+        digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
+    changes = {"changes": digest.hexdigest()[:16]} if names else {}
+    return {"commit": commit, "dirty": bool(names), **changes}
 
 
 def machine() -> dict[str, object]:

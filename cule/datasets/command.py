@@ -21,7 +21,7 @@ from cule.envs.options import MAX_ENVS
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
-from cule.files import check_new_file, format_bytes
+from cule.files import check_new_file, format_bytes, writing
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
 from cule.reading import MAX_DATASET_STEPS
@@ -112,17 +112,31 @@ def recording(env: BatchEnv, path: Path, digest_every: int = 1000) -> Iterator[R
     finally:
         if len(recorder):
             with signals_call(lambda _: None, LEAVE):  # a second Ctrl-C loses nothing
-                path = _unused(path)
-                recorder.save(path)
+                path = _taken(path)
+                try:
+                    recorder.save(path)
+                except BaseException:
+                    path.unlink(missing_ok=True)
+                    raise
             print(_summary(path))
     if not len(recorder):
         print(f"no viewer has played; {path} is not written")
 
 
-def _unused(path: Path) -> Path:
-    """The path, with a number where another process has made such a file meanwhile."""
+def _taken(path: Path) -> Path:
+    """A new empty file: the path, with a number where another process has made such a file."""
+
+    def take(each: Path) -> bool:
+        try:
+            each.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
     others = (path.with_name(f"{path.stem}-{n}{path.suffix}") for n in itertools.count(2))
-    return next(each for each in itertools.chain([path], others) if not each.exists())
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return next(filter(take, itertools.chain([path], others)))
 
 
 def _summary(path: Path) -> str:

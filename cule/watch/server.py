@@ -233,6 +233,7 @@ class WatchHandler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not read as a request, such as another method or a head too long."""
         self.close_connection = True
+        self.request_version = self.protocol_version  # HTTP/0.9 has no status
         status = HTTPStatus(code)
         self._send(json_reply({"error": message or status.phrase}, status))
 

@@ -267,6 +267,18 @@ def test_a_damaged_row_of_progress_is_dropped(tmp_path: Path) -> None:
     assert [row["steps"] for row in rows_of(tmp_path)] == ["320", "640"]
 
 
+def test_an_evaluation_of_which_columns_are_lost_is_made_again(tmp_path: Path) -> None:
+    learner = small_learner("a2c", total_steps=320)
+    for resume in (False, True):
+        options = RunOptions(out=str(tmp_path), eval_episodes=10, progress_bar=False, resume=resume)
+        envs: dict[str, Any] = {"env": Catch(16), "eval_env": lambda: Catch(10)}
+        assert start_run(type(learner), learner.config, options, **envs).run()
+        table = tmp_path / "evaluations.csv"
+        (*_, last) = csv.DictReader(table.read_text().splitlines())
+        assert last["protocol"]
+        table.write_text("steps,mean\n320,1\n")
+
+
 def test_kept_checkpoints_and_evaluations(tmp_path: Path) -> None:
     config = small_learner("a2c", total_steps=1280).config
     options = RunOptions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib.util
 import io
 import json
@@ -70,16 +71,24 @@ def test_performance_profile_is_that_of_its_definition() -> None:
     assert scores.performance_profile(uneven, [1.0], resamples=10)[0].value == 0.5
 
 
-@pytest.mark.parametrize("table", ["evaluations.csv", "progress.csv"])
-def test_a_damaged_table_of_a_run_is_named(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["evaluations.csv", "progress.csv", "config.json"])
+@pytest.mark.parametrize("content", ["steps,frames\nabc,abc\n", f"a\n{'b' * 140_000}\n"])
+def test_a_run_with_a_damaged_file_is_left_out_and_named(
+    name: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_plan(games=["pong"]).save(tmp_path)
     for seed in range(2):
         write_run(tmp_path / "pong" / f"seed-{seed}", "pong", {200: 1.0})
-    (tmp_path / "pong" / "seed-1" / table).write_text("steps,frames\nabc,abc\n")
-    assert main(["plot", str(tmp_path)]) == 2
-    assert f"{table} does not hold rows of a run" in capsys.readouterr().err
+    damaged = tmp_path / "pong" / "seed-1" / name
+    damaged.write_text({"config.json": '{"algorithm": "ppo"}'}.get(name, content))
+    assert main(["plot", str(tmp_path)]) == (1 if HAS_MATPLOTLIB else 2)
+    assert f"left out: {damaged} does not hold" in capsys.readouterr().out
+    (row,) = read_csv(tmp_path / "results" / "scores.csv")
+    assert (row["game"], row["seeds"]) == ("pong", "2" if name == "progress.csv" else "1")
+    if name != "progress.csv":
+        (tmp_path / "pong" / "seed-0" / "evaluations.csv").unlink()
+        with pytest.raises(CheckpointError, match=f"{name} does not hold"):
+            report.read_results(tmp_path)
 
 
 def test_the_report_holds_scores_aggregates_and_curves(
@@ -188,6 +197,9 @@ def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
     make_plan().save(tmp_path)
     with pytest.raises(CheckpointError, match="holds a sweep with num_seeds 2, not 3"):
         make_plan(3).save(tmp_path)
+    plan = dataclasses.replace(make_plan(), words=[f"--{number}" for number in range(20)])
+    with pytest.raises(CheckpointError, match=r"words '', not '--0 .* --19'; continue"):
+        plan.save(tmp_path)
 
 
 # --- Scheduling -----------------------------------------------------------------------------------
@@ -291,6 +303,24 @@ def test_runs_without_progress_and_refused_runs_fail(tmp_path: Path) -> None:
     assert fake.starts.count("breakout 0") == 1
     messages = {run.game: message for run, message in made.failed.items()}
     assert messages["breakout"] == "ended with status 2 at 10 steps: cule: num_envs is 0"
+
+
+@pytest.mark.parametrize("name", ["evaluations.csv", "progress.csv"])
+def test_a_damaged_table_of_one_run_ends_no_other(name: str, tmp_path: Path) -> None:
+    class Damaging(Scripted):
+        def end(self, game: str, folder: Path, stop: threading.Event) -> Outcome:
+            outcome = super().end(game, folder, stop)
+            if game == "pong":
+                (folder / name).write_text("steps,mean\nabc,abc\n")
+            return outcome
+
+    fake = Damaging(make_plan(2), {"pong": [LOST] * 9})
+    (tmp_path / "pong" / "seed-1").mkdir(parents=True)
+    (tmp_path / "pong" / "seed-1" / name).write_text("steps,mean\nabc,abc\n")
+    made, _ = schedule(tmp_path, fake)
+    assert not made.run()
+    assert sorted({run.name for run in made.failed}) == ["pong seed 0", "pong seed 1"]
+    assert "2 of 4 runs complete, 0 running, 0 waiting, 2 failed" in made.lines()[0]
 
 
 def test_an_interrupted_sweep_stops_its_runs(
@@ -401,6 +431,7 @@ def test_outcomes_of_processes(tmp_path: Path) -> None:
     stop.set()
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     assert run_process(words, tmp_path / "other", 1, stop) == Outcome(-signal.SIGTERM, "")
+    assert "File exists" in run_process(words, tmp_path / "log" / "log", 1).message
 
 
 def sweep_words(folder: Path, *more: str) -> list[str]:

@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 
 import cule
-from cule.bench import engines, interleaved, meter, options, plots, records, report, training
+from cule.bench import (
+    engines,
+    interleaved,
+    machine,
+    meter,
+    options,
+    plots,
+    records,
+    report,
+    training,
+)
 from cule.bench.games import ATARI_57, DEFAULT_GAMES, games_named
 from cule.bench.options import PRESETS, BenchOptions, Cell, cells_of
 from cule.bench.records import OtherRunError
@@ -206,6 +216,39 @@ def test_memory_is_found_again(tmp_path: Path) -> None:
     assert folder.memory("qbert", ["ale"]) is None
     assert folder.memory("pong", ["envpool"]) is None
     assert "unknown" in report.memory_table(found)
+
+
+def test_every_change_of_the_sources_is_another_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(machine, "ROOT", tmp_path)
+    (tmp_path / "cule").mkdir()
+    code = tmp_path / "cule" / "a.py"
+    code.write_text("1\n")
+    git("init")
+    git("add", "-A")
+    git("commit", "-m", "first")
+    clean = machine.source()
+    assert (clean["dirty"], set(clean)) == (False, {"commit", "dirty"})
+    (tmp_path / "README.md").write_text("no source\n")
+    assert machine.source() == clean
+    found = []
+    for text in ("2\n", "3\n"):
+        code.write_text(text)
+        found.append(machine.source())
+    assert machine.source() == found[-1]
+    git("add", "cule")
+    assert machine.source() == found[-1]
+    (tmp_path / "cule" / "new.py").write_text("4\n")
+    found.append(machine.source())
+    code.unlink()
+    found.append(machine.source())
+    assert all(each["dirty"] and each["commit"] == clean["commit"] for each in found)
+    assert len({each["changes"] for each in found}) == 4
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 from cule import AtariVectorEnv
 from cule.cli import main
-from cule.datasets import Recorder, open_dataset
+from cule.datasets import Recorder, command, open_dataset
 from cule.watch.keys import KEYS, joystick_of
 from cule.watch.policies import PlayOptions, open_random
 from tests.support.served import LIMIT_S, serve
@@ -165,3 +166,31 @@ def test_what_cannot_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path.write_text("mine")
     assert "play.cule', which exists; name another file" in refused("--record", path)
     assert path.read_text() == "mine"
+
+
+def test_recordings_to_one_file_that_end_together_are_both_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, save = threading.Barrier(2, timeout=60), Recorder.save
+
+    def save_together(self: Recorder, path: Any) -> None:
+        together.wait()
+        save(self, path)
+
+    monkeypatch.setattr(Recorder, "save", save_together)
+
+    def record(seed: int) -> None:
+        with command.recording(open_env("pong", 1), tmp_path / "x.cule") as recorder:
+            recorder.reset(seed=seed)
+            recorder.step(np.zeros(1, int))
+
+    threads = [threading.Thread(target=record, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {open_dataset(path).seeds for path in tmp_path.iterdir()} == {(1,), (2,)}
+    together.abort()
+    with pytest.raises(threading.BrokenBarrierError):
+        record(3)
+    assert len(list(tmp_path.iterdir())) == 2

@@ -361,6 +361,8 @@ def test_heads_are_limited() -> None:
             (b"GET / HTTP/1.1\r\n" + 101 * b"a: b\r\n" + b"\r\n", b"431"),
             (b"FETCH / HTTP/1.1\r\n\r\n", b"501"),
             (b"HEAD / HTTP/1.1\r\n\r\n", b"501"),
+            (b"PRI * HTTP/2.0\r\n\r\n", b"505"),
+            (b"\x16\x03\x01 /\r\n\r\n", b"400"),
         ):
             with socket.create_connection(address, LIMIT_S) as connection:
                 connection.sendall(head)

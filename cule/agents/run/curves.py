@@ -81,7 +81,10 @@ def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
     frameskips: dict[tuple[str, str], int] = {}
     for run in runs:
         config = read_config(run) or {}
-        kind = str(config["game"]), str(config.get("preset", config["algorithm"]))
+        game, frameskip = config.get("game"), config.get("frameskip")
+        if not isinstance(game, str) or not isinstance(frameskip, int):
+            raise CheckpointError(f"{run / CONFIG_FILE} does not hold the options of a run")
+        kind = game, str(config.get("preset", config["algorithm"]))
         scores = _scores(run / table, column)
         if not scores:
             raise InvalidArgumentError(
@@ -90,7 +93,6 @@ def read_curves(runs: Sequence[Path], *, returns: bool = False) -> list[Curve]:
                 else f"{run} has no evaluations; train with --eval-every to have them"
             )
         joined.setdefault(kind, {})[str(run.resolve())] = scores  # once, under any name
-        frameskip = int(config["frameskip"])
         if frameskips.setdefault(kind, frameskip) != frameskip:
             raise InvalidArgumentError(
                 f"{run} has frameskip {frameskip}, and another run of {' '.join(kind)} "

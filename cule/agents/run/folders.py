@@ -51,10 +51,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return []
     try:
         complete = read_file(path).decode().rpartition("\n")[0]
-    except (OSError, ValueError) as error:
+        return list(csv.DictReader(complete.splitlines(), restval=""))
+    except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path} does not hold rows of a run: {reason}") from error
-    return list(csv.DictReader(complete.splitlines(), restval=""))
 
 
 def free_folder(folder: Path) -> Path:

@@ -407,7 +407,7 @@ class Run:
         """Whether rank 0 has an evaluation of the current step."""
         wanted = (self.agent.steps, self.options.eval_protocol)
         has_row = any(
-            (row["steps"], row["protocol"]) == wanted
+            (row["steps"], row.get("protocol")) == wanted
             and int(row["episodes"]) >= self.options.eval_episodes
             for row in self._evaluated()
         )

@@ -21,10 +21,16 @@ from cule.agents.run.evaluation import check_protocol
 from cule.agents.run.folders import read_rows
 from cule.agents.run.presets import PRESETS
 from cule.agents.run.scores import ATARI5, reference_scores
-from cule.agents.sweeps.report import summary, write_report
+from cule.agents.sweeps.report import draw_pictures, write_report
 from cule.agents.sweeps.runs import Plan, end, last_line, launch, run_process
 from cule.agents.sweeps.schedule import Execute, Schedule
-from cule.errors import InvalidArgumentError, MissingPackageError, UnknownGameError, shown
+from cule.errors import (
+    CheckpointError,
+    InvalidArgumentError,
+    MissingPackageError,
+    UnknownGameError,
+    shown,
+)
 from cule.familiar_names import Parser
 from cule.files import format_bytes
 from cule.games import find_rom, game_id_of, list_games, load_roms
@@ -107,8 +113,13 @@ def sweep(words: Sequence[str]) -> int:
         is_complete = schedule.run()
     if len(schedule.failed) < len(schedule.runs):
         try:
-            print(summary(write_report(folder)))
+            results = write_report(folder)
+            is_complete = is_complete and not results.damaged
+            draw_pictures(folder, results)
         except MissingPackageError as error:
+            print(error)
+        except CheckpointError as error:
+            is_complete = False
             print(error)
     print(f"the sweep is in {folder}, the results of complete runs in {folder / 'results'}")
     for run, message in schedule.failed.items():

@@ -9,7 +9,8 @@ statistical precipice") over human-normalized scores, with a stratified bootstra
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from cule.agents.run.scores import (
     reference_scores,
 )
 from cule.agents.sweeps.runs import SWEEP_FILE, Plan, SweepRun, read_plan
-from cule.errors import InvalidArgumentError, shown
+from cule.errors import CheckpointError, InvalidArgumentError, shown
 from cule.files import replace_text
 
 #: Human-normalized scores at which the performance profile is computed.
@@ -86,8 +87,14 @@ class Results(NamedTuple):
     aggregates: Mapping[str, Interval]
     profile: Sequence[Interval]
     curves: Sequence[Curve]
+    points: Mapping[str, Mapping[int, Interval]]
+    """Points of the curves, by their labels."""
+
     milestones: Mapping[int, list[GameScores]]
     """Scores of training by emulated frames, of the runs that came that far."""
+
+    damaged: Mapping[SweepRun, str]
+    """What is wrong with the files of runs that are left out."""
 
     @property
     def num_runs(self) -> int:
@@ -98,28 +105,51 @@ class Results(NamedTuple):
 def read_results(folder: Path) -> Results:
     """Read the complete runs of a sweep.
 
+    Runs whose files are damaged are left out of what these files tell, and named in the results.
+
     Raises:
         InvalidArgumentError: The folder holds no sweep, or no complete run.
+        CheckpointError: Those that are complete are damaged.
     """
     plan = read_plan(folder)
-    runs = plan.runs(folder)
-    finals = {run: run.final_score(plan) for run in runs}
+    damaged: dict[SweepRun, str] = {}
+
+    def scores_of(score: Callable[[SweepRun], float | None]) -> dict[SweepRun, float | None]:
+        found: dict[SweepRun, float | None] = {}
+        for run in plan.runs(folder):
+            try:
+                found[run] = score(run)
+            except CheckpointError as error:
+                damaged.setdefault(run, str(error))
+        return found
+
+    def final_score(run: SweepRun) -> float | None:
+        score = run.final_score(plan)
+        if score is not None:
+            read_curves([run.folder])
+        return score
+
+    finals = scores_of(final_score)
     games = _by_game(plan, finals)
     if not games:
+        if damaged:
+            raise CheckpointError("; ".join(damaged.values()))
         raise InvalidArgumentError(f"{folder} holds a sweep without a complete run")
     normalized = {game.game: game.normalized for game in games}
     known = {name: scores for name, scores in normalized.items() if scores is not None}
-    curves = read_curves([run.folder for run in runs if finals[run] is not None])
+    curves = read_curves([run.folder for run, score in finals.items() if score is not None])
     return Results(
         plan,
         games,
         aggregate(known) if known else {},
         performance_profile(known, THRESHOLDS) if known else [],
         curves,
+        {curve.label: curve.points() for curve in curves},
         {
-            frames: _by_game(plan, {run: run.training_score(frames) for run in runs})
+            frames: _by_game(plan, scores_of(partial(SweepRun.training_score, frames=frames)))
             for frames in MILESTONES
         },
+        damaged,
     )
 
 
@@ -133,11 +163,10 @@ def _by_game(plan: Plan, scores: Mapping[SweepRun, float | None]) -> list[GameSc
 
 
 def write_report(folder: Path) -> Results:
-    """Write the folder ``results`` of a sweep; without matplotlib everything but pictures.
+    """Write the folder ``results`` of a sweep, all but pictures, and print the aggregates.
 
     Raises:
-        InvalidArgumentError: As `read_results`.
-        MissingPackageError: matplotlib is not installed; the other files are there.
+        InvalidArgumentError, CheckpointError: As `read_results`.
     """
     results, out = read_results(folder), folder / "results"
     out.mkdir(exist_ok=True)
@@ -164,12 +193,9 @@ def write_report(folder: Path) -> Results:
             for row in _score_rows(games)
         ),
     )
-    points = {curve.label: curve.points() for curve in results.curves}
-    write_table(out / "curves.csv", results.curves, points)
+    write_table(out / "curves.csv", results.curves, results.points)
     replace_text(out / "table.tex", latex_table(results))
-    draw_curves(out / "curves.svg", results, points)
-    if results.profile:
-        draw_profile(out / "profile.svg", results)
+    print(summary(results))
     return results
 
 
@@ -232,13 +258,25 @@ def summary(results: Results) -> str:
         if means:
             name = f"median at {frames // 1_000_000} M frames"
             lines.append(f"  {name:<24} {np.median(means):8.3f}  of training, {len(means)} games")
+    lines += [f"  left out: {text}" for text in results.damaged.values()]
     return "\n".join(lines)
 
 
 # --- Pictures -------------------------------------------------------------------------------------
 
 
-def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, Interval]]) -> None:
+def draw_pictures(folder: Path, results: Results) -> None:
+    """Draw the pictures in the folder ``results`` of a sweep.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed.
+    """
+    draw_curves(folder / "results" / "curves.svg", results)
+    if results.profile:
+        draw_profile(folder / "results" / "profile.svg", results)
+
+
+def draw_curves(path: Path, results: Results) -> None:
     """Draw the learning curve of every game, with its runs and the human score."""
     columns = min(len(results.curves), 6)
     rows = -(-len(results.curves) // columns)
@@ -249,7 +287,7 @@ def draw_curves(path: Path, results: Results, points: Mapping[str, Mapping[int, 
         for axis, curve in zip(axes, results.curves, strict=False):
             axis.set_visible(True)
             game = curve.game
-            draw_curve(axis, curve, points[curve.label], COLOURS[0], game)
+            draw_curve(axis, curve, results.points[curve.label], COLOURS[0], game)
             if game in reference_scores():
                 axis.axhline(reference_scores()[game].human, color="grey", lw=0.7, ls="--")
             axis.set_title(game, fontsize=8)
@@ -274,9 +312,10 @@ def draw_profile(path: Path, results: Results) -> None:
 def plot(words: Sequence[str]) -> int:
     """Run ``cule plot``: the results of a sweep again, or curves of runs."""
     if len(words) == 1 and (Path(words[0]) / SWEEP_FILE).is_file():
-        print(summary(write_report(Path(words[0]))))
+        results = write_report(Path(words[0]))
+        draw_pictures(Path(words[0]), results)
         print(f"written: {Path(words[0]) / 'results'}")
-        return 0
+        return 1 if results.damaged else 0
     for word in words:
         if (Path(word) / SWEEP_FILE).is_file():
             raise InvalidArgumentError(

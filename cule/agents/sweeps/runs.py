@@ -80,7 +80,7 @@ class Plan:
             return
         saved, own = asdict(read_plan(folder)), asdict(self)
         wrong = [
-            f"{name} {shown(value)}, not {shown(own[name])}"
+            f"{name} {_shown(value)}, not {_shown(own[name])}"
             for name, value in saved.items()
             if value != own[name]
         ]
@@ -89,6 +89,11 @@ class Plan:
                 f"out is {shown(str(folder))}, which holds a sweep with {', '.join(wrong)}; "
                 "continue it with its options, or use another folder"
             )
+
+
+def _shown(value: object) -> str:
+    """A field of a plan; lists as they are typed, because any of their items can differ."""
+    return f"'{' '.join(value)}'" if isinstance(value, list) else shown(value)
 
 
 def read_plan(folder: Path) -> Plan:
@@ -135,21 +140,25 @@ class SweepRun:
         return [sys.executable, "-m", "cule.cli", *words]
 
     def state(self) -> RunState:
-        """How far it is, by its last row of progress."""
+        """How far it is, by its last row of progress; at its beginning where rows are damaged."""
         path = self.folder / "progress.csv"
-        rows = read_rows(path)
-        last = rows[-1] if rows else {}
-        with _numbers_of(path):
+        with contextlib.suppress(CheckpointError), _numbers_of(path):
+            rows = read_rows(path)
+            last = rows[-1] if rows else {}
             returns = [float(row["episode_return"]) for row in rows if row.get("episode_return")]
             return RunState(
                 int(float(last.get("steps") or 0)),
                 float(last.get("steps_per_s") or math.nan),
                 next((value for value in reversed(returns) if math.isfinite(value)), math.nan),
             )
+        return RunState(0, math.nan, math.nan)
 
     def is_complete(self, plan: Plan) -> bool:
-        """Whether it has trained and been evaluated to the end."""
-        return self.final_score(plan) is not None
+        """Whether it has trained and been evaluated to the end, by a table that is not damaged."""
+        try:
+            return self.final_score(plan) is not None
+        except CheckpointError:
+            return False
 
     def final_score(self, plan: Plan) -> float | None:
         """The mean score of its evaluation at the end; None before."""
@@ -186,7 +195,7 @@ def _numbers_of(path: Path) -> Iterator[None]:
     """Name a table whose rows are not those of a run."""
     try:
         yield
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{path} does not hold rows of a run: {error}") from None
 
 
@@ -207,7 +216,10 @@ def run_process(
     words: Sequence[str], log: Path, num_cpus: int, stop: threading.Event | None = None
 ) -> Outcome:
     """Run a process to its end, or until `stop` is set or this is interrupted: then it saves."""
-    process = launch(words, log, num_cpus)
+    try:
+        process = launch(words, log, num_cpus)
+    except OSError as error:  # the file of the output, for example
+        return Outcome(1, str(error))
     try:
         while process.poll() is None and not (stop is not None and stop.is_set()):
             with contextlib.suppress(subprocess.TimeoutExpired):
