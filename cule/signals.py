@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-
-#: Signals that ask a command to end: Ctrl-C, and what systems send.
-END = (signal.SIGINT, signal.SIGTERM)
 
 #: What a terminal sends when it is closed; nothing on Windows.
 _HANGUP = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 
-#: The same, and that a terminal is closed.
-LEAVE = (*END, *_HANGUP)
+#: Signals that ask a command to end: Ctrl-C, what systems send, and that a terminal is closed.
+END = (signal.SIGINT, signal.SIGTERM, *_HANGUP)
 
 
 @contextlib.contextmanager
@@ -22,7 +21,8 @@ def signals_call(react: Callable[[int], object], kinds: Sequence[int] = END) -> 
     """Handle signals by calling a function with them; give the list of those that arrive.
 
     In the main thread; elsewhere none arrive. Handlers outside of Python stay, and SIGHUP is
-    ignored where the process ignores it, as under nohup.
+    ignored where the process ignores it, as under nohup, and after another signal: shells and the
+    system send it twice. Output for a terminal that is closed is discarded.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -30,6 +30,10 @@ def signals_call(react: Callable[[int], object], kinds: Sequence[int] = END) -> 
         return
 
     def receive(kind: int, _: object) -> None:
+        if kind in _HANGUP:
+            _discard_output_of_closed_terminal()
+            if received:
+                return
         received.append(kind)
         react(kind)
 
@@ -43,6 +47,16 @@ def signals_call(react: Callable[[int], object], kinds: Sequence[int] = END) -> 
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def _discard_output_of_closed_terminal() -> None:
+    """Connect standard streams of a terminal that is closed, where writing fails, to no file."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):  # the stream is closed
+            if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, stream)
+                os.close(null)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from cule.files import check_new_file, format_bytes, writing
 from cule.option_fields import parse_options
 from cule.progress import ProgressBar
 from cule.reading import MAX_DATASET_STEPS
-from cule.signals import LEAVE, signals_call
+from cule.signals import signals_call
 from cule.watch.policies import ALONE, PlayOptions, Policy, open_trained
 
 
@@ -83,7 +83,7 @@ def record(options: RecordOptions) -> int:
     stopped = threading.Event()
     with (
         contextlib.closing(env),
-        signals_call(lambda _: stopped.set(), LEAVE) as received,
+        signals_call(lambda _: stopped.set()) as received,
         recording(env, options.out, options.digest_every) as recorder,
     ):
         obs, _ = recorder.reset(seed=options.seed)
@@ -111,7 +111,7 @@ def recording(env: BatchEnv, path: Path, digest_every: int = 1000) -> Iterator[R
         yield recorder
     finally:
         if len(recorder):
-            with signals_call(lambda _: None, LEAVE):  # a second Ctrl-C loses nothing
+            with signals_call(lambda _: None):  # a second Ctrl-C loses nothing
                 path = _taken(path)
                 try:
                     recorder.save(path)

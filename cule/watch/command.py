@@ -19,7 +19,7 @@ from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import check_new_file
 from cule.option_fields import parse_options
-from cule.signals import LEAVE, signals_call
+from cule.signals import signals_call
 from cule.watch.environments import Environments, Played
 from cule.watch.policies import (
     ALONE,
@@ -141,7 +141,7 @@ def watch(options: WatchOptions, recording: Recording | None = None) -> int:
             waits=recording is not None,
         )
         server = WatchServer(options.host, options.port, session, _token(options))
-        with signals_call(lambda _: session.stop(), LEAVE), server.serving():
+        with signals_call(lambda _: session.stop()), server.serving():
             if server.token is not None and options.token is None:
                 print("other machines can reach this address, so it has a token")
             print(f"{server.url} (Ctrl-C ends it)", flush=True)

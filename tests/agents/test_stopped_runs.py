@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import signal
 import subprocess
 import sys
@@ -148,6 +149,39 @@ def test_interrupt_saves_and_ends(tmp_path: Path) -> None:
     assert [int(row["steps"]) for row in rows_of(tmp_path)] == [160, 320, 480, 640]
     assert not list(tmp_path.rglob("*.part"))
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_a_closed_terminal_saves_and_ends(tmp_path: Path) -> None:
+    takes_terminal = (
+        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(1, termios.TIOCSCTTY, 0); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    ours, terminal = os.openpty()
+    words = ("a2c", str(tmp_path / "run"), "total_steps=100000000", "checkpoint_every=100000000")
+    with subprocess.Popen(
+        [sys.executable, "-c", takes_terminal, str(SCRIPT), *words],
+        stdout=terminal,
+        stderr=terminal,
+    ) as process:
+        os.close(terminal)
+        deadline = time.monotonic() + 100
+        while not (tmp_path / "run" / "progress.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.close(ours)  # the system sends SIGHUP, and writing to the terminal fails
+        try:
+            assert process.wait(timeout=120) == 0  # it has printed that it is stopped
+        finally:
+            process.kill()
+    assert read_checkpoint(tmp_path / "run" / "checkpoints" / "latest.pt")["steps"] > 0
+
+
+def test_a_hangup_after_another_signal_interrupts_nothing(tmp_path: Path) -> None:
+    run = start("a2c", tmp_path, steps=1_000_000)
+    with run._stop.listening():
+        for kind in (signal.SIGTERM, signal.SIGHUP, signal.SIGHUP):  # as systems and shells send
+            signal.raise_signal(kind)
+    assert run._stop.kind == signal.SIGTERM
 
 
 def test_sigterm_does_not_wait_for_the_end_of_a_round(

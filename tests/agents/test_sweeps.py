@@ -450,18 +450,19 @@ def test_a_sweep_whose_runs_all_fail(
 
 
 @pytest.mark.ale
-def test_sigterm_ends_a_sweep_as_ctrl_c_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_sweep_as_ctrl_c_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
 ) -> None:
     def run(_: object) -> bool:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), kind)
         time.sleep(60)  # interrupted
         return True
 
     monkeypatch.setattr(command.Schedule, "run", run)
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(kind)
     assert main(sweep_words(tmp_path, "--games", "pong")) == 130
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(kind) is before
 
 
 @pytest.mark.long

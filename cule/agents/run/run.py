@@ -173,7 +173,7 @@ class Run:
     # --- Train ------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Train to the end, or until SIGINT or SIGTERM, and save.
+        """Train to the end, or until SIGINT, SIGTERM or SIGHUP, and save.
 
         A round that has not ended `stop.PATIENCE_S` after SIGTERM, and saving that has not ended
         `stop.SAVE_PATIENCE_S` later, are left unfinished; then the last checkpoint stays.
@@ -422,7 +422,7 @@ class Run:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether SIGINT or SIGTERM has ended it, also in its last round."""
+        """Whether a signal has ended it, also in its last round."""
         return self._stop.is_set
 
     @property

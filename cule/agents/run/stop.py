@@ -1,4 +1,4 @@
-"""Requests to stop a training run, by SIGINT or SIGTERM."""
+"""Requests to stop a training run, by SIGINT, SIGTERM or SIGHUP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TimeIsUp(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Turns the first SIGINT or SIGTERM into a flag; a second one interrupts immediately.
+    """Turns the first signal of `END` into a flag; another interrupts immediately.
 
     `PATIENCE_S` after SIGTERM, which systems follow by SIGKILL, what runs is interrupted, and again
     every `SAVE_PATIENCE_S`.

@@ -128,7 +128,7 @@ def sweep(words: Sequence[str]) -> int:
 
 
 def _interrupt(kind: int) -> None:
-    """Let SIGTERM do what Ctrl-C does: the runs save and end."""
+    """Let every signal do what Ctrl-C does: the runs save and end."""
     raise KeyboardInterrupt
 
 
