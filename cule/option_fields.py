@@ -38,6 +38,9 @@ _Class = TypeVar("_Class", bound=type)
 _Config = TypeVar("_Config")
 _Value = TypeVar("_Value")
 
+#: Largest seed: environments count up from it, below 2**31.
+MAX_SEED = 2**30 - 1
+
 #: Bounds from here on are not worth telling.
 _NO_BOUND = 2**31 - 1
 
@@ -174,6 +177,7 @@ NonNegativeFloat = Annotated[float, Bounds(0.0)]
 PositiveFloat = Annotated[float, Bounds(1e-6)]
 GradNorm = Annotated[float, Bounds(0.0, allow_infinity=True)]
 Epochs = Annotated[int, Bounds(1, 1_000)]
+Seed = Annotated[int, Bounds(0, MAX_SEED)]
 Seeds = Annotated[int, Bounds(1, 10_000)]
 Threads = Annotated[int, Bounds(0, 1_024)]
 Cells = Annotated[int, Bounds(1, 65_536)]

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from cule.bench.engines import ENGINES, kind_of
 from cule.bench.games import DEFAULT_GAMES, games_named
+from cule.envs.options import MAX_ENVS
 from cule.errors import InvalidArgumentError, shown
-from cule.option_fields import Bounds, NonNegative, Positive, Threads, validate
+from cule.option_fields import Bounds, NonNegative, Positive, Seed, Threads, validate
 
 #: Loads in the order of a benchmark.
 LOADS = {
@@ -44,7 +45,7 @@ class BenchOptions:
     cule-cpu@interpreter or cule-cuda@compiled its kernel; cule-cpu@low_memory takes less memory,
     cule-cpu@async steps asynchronously, cule-cpu@2threads has its own number of threads."""
 
-    num_envs: tuple[Positive, ...] = ()
+    num_envs: tuple[Annotated[int, Bounds(1, MAX_ENVS)], ...] = ()
     """Numbers of environments, a sweep; empty: chosen by load and machine."""
 
     load: tuple[str, ...] = tuple(LOADS)
@@ -97,7 +98,7 @@ class BenchOptions:
     memory: bool = True
     """Measure the memory of an environment, in separate processes."""
 
-    seed: NonNegative = 0
+    seed: Seed = 0
     """Seed of environments, actions and networks."""
 
     def __post_init__(self) -> None:

@@ -10,19 +10,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from cule.datasets.dataset import open_dataset
 from cule.datasets.recorder import Recorder
 from cule.envs import AtariVectorEnv
-from cule.envs.checks import as_int, to_numpy
-from cule.envs.options import MAX_ENVS
+from cule.envs.checks import to_numpy
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import check_new_file, format_bytes, writing
-from cule.option_fields import parse_options
+from cule.option_fields import Bounds, parse_options
 from cule.progress import ProgressBar
 from cule.reading import MAX_DATASET_STEPS
 from cule.signals import signals_call
@@ -36,7 +36,7 @@ class RecordOptions(PlayOptions):
     out: Path
     """File to write."""
 
-    steps: int = 100_000
+    steps: Annotated[int, Bounds(1, MAX_DATASET_STEPS)] = 100_000
     """Steps of all environments together."""
 
     digest_every: int = 1000
@@ -55,8 +55,6 @@ class RecordOptions(PlayOptions):
             InvalidArgumentError: A number outside its range, or options that contradict each other.
             StorageError: The file cannot be written.
         """
-        as_int("num_envs", self.num_envs, 1, MAX_ENVS)
-        as_int("steps", self.steps, 1, MAX_DATASET_STEPS)
         super().__post_init__()
         if self.checkpoint is None and self.game is None:
             raise InvalidArgumentError("game is None; give --game or a CHECKPOINT")

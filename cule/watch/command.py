@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from cule.envs.checks import as_int
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError
 from cule.familiar_names import Parser
 from cule.files import check_new_file
-from cule.option_fields import parse_options
+from cule.option_fields import Bounds, parse_options
 from cule.signals import signals_call
 from cule.watch.environments import Environments, Played
 from cule.watch.policies import (
@@ -50,13 +49,13 @@ class WatchOptions(PlayOptions):
     game: str | None = None
     """Game; default: that of the checkpoint, or pong."""
 
-    num_envs: int = 0
+    num_envs: Annotated[int, Bounds(0, MAX_ENVS)] = 0
     """Environments; 0: 16, or 1 with --record."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
 
-    port: int = 8000
+    port: Annotated[int, Bounds(0, 65_535)] = 8000
     """Port; 0: a free one."""
 
     token: str | None = None
@@ -90,8 +89,6 @@ class WatchOptions(PlayOptions):
             InvalidArgumentError: A number outside its range, or options that contradict each other.
             StorageError: The dataset cannot be written.
         """
-        as_int("num_envs", self.num_envs, 0, MAX_ENVS)
-        as_int("port", self.port, 0, 65_535)
         if self.token is not None and len(self.token) < MIN_TOKEN:
             raise InvalidArgumentError(
                 f"token has {len(self.token)} characters; it must have at least {MIN_TOKEN}"

@@ -6,26 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cule.envs import AtariVectorEnv, MultiAgentVectorEnv
-from cule.envs.checks import as_int, to_numpy
+from cule.envs.checks import to_numpy
+from cule.envs.options import MAX_ENVS
 from cule.envs.vector_env import BatchEnv
 from cule.errors import InvalidArgumentError, shown
 from cule.games import game_id_of
-from cule.option_fields import positional, validate
+from cule.option_fields import Bounds, Seed, positional, validate
 
 #: Any: arrays or tensors, depending on the environment; this package does not import torch.
 Observations: TypeAlias = Any
 
 #: The protocol of `cule eval` that a checkpoint plays by default.
 DEFAULT_PROTOCOL = "noop"
-
-#: Largest seed, as in `cule train`: environment i uses seed + i.
-MAX_SEED = 2**30 - 1
 
 #: Marks options of only one kind of play.
 ALONE: Mapping[str, str] = MappingProxyType({"group": "without a CHECKPOINT"})
@@ -49,10 +47,10 @@ class PlayOptions:
     rules: str | None = None
     """TOML file with the rules of a game of your own."""
 
-    num_envs: int = 8
+    num_envs: Annotated[int, Bounds(1, MAX_ENVS)] = 8
     """Environments."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the first environment; the others count up."""
 
     device: str = "cpu"
@@ -86,7 +84,6 @@ class PlayOptions:
             InvalidArgumentError: There is one, or a value is outside its range.
         """
         validate(self)
-        as_int("seed", self.seed, 0, MAX_SEED)
         misplaced = TRAINED if self.checkpoint is None else ALONE
         for item in fields(self):
             value = getattr(self, item.name)

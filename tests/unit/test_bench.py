@@ -74,6 +74,8 @@ def test_a_device_that_torch_cannot_use_is_refused(device: str) -> None:
         ({"algorithms": ()}, "algorithms is empty"),
         ({"num_envs": (4, 0)}, "num_envs has 0"),
         ({"rounds": 1}, "rounds is 1.*at least 2"),
+        ({"num_envs": (8, 2**20 + 1)}, "num_envs has 1048577.*from 1 to 1048576"),
+        ({"seed": 2**30}, "seed is 1073741824.*from 0 to 1073741823"),
         ({"seconds": -1.0}, "seconds is -1.0.*at least 0"),
         ({"threads": -1}, "threads is -1"),
         ({"threads": 99_999}, "threads is 99999; it must be from 0 to 1024"),

@@ -104,10 +104,10 @@ def printed_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--num-envs", "-1"], "num_envs is -1; it must be in 0..1024"),
+        (["--num-envs", "-1"], "num_envs is -1; it must be from 0 to 1024"),
         (["--record", "/dev/null"], "/dev/null cannot be written: it is no regular file"),
         (["--num-envs", "1025"], "num_envs is 1025"),
-        (["--port", "-1"], "port is -1; it must be in 0..65535"),
+        (["--port", "-1"], "port is -1; it must be from 0 to 65535"),
         (["--port", "65536"], "port is 65536"),
         (["--seed", "-1"], "seed is -1"),
         (["--speed", "-1"], "speed is -1.0; it must be at least 0"),

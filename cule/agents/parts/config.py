@@ -15,15 +15,13 @@ from cule.option_fields import (
     NonNegative,
     NonNegativeFloat,
     Positive,
+    Seed,
     Threads,
     init_fields,
     one_of,
     validate,
 )
 from cule.reading import MAX_GAMES
-
-#: Largest seed.
-MAX_SEED = 2**30 - 1
 
 _Config = TypeVar("_Config", bound="AgentConfig")
 
@@ -64,7 +62,7 @@ class AgentConfig(GameOptions):
     total_steps: NonNegative = 10_000_000
     """Agent steps, summed over all environments and processes, after which training ends."""
 
-    seed: Annotated[int, Bounds(0, MAX_SEED)] = 0
+    seed: Seed = 0
     """Seed of weights, actions, replay and environments."""
 
     device: str = "cpu"

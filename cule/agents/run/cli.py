@@ -15,7 +15,7 @@ from typing import Annotated
 
 import torch
 
-from cule.agents.parts.config import MAX_SEED, AgentConfig
+from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.distributed import leave_world, rank
 from cule.agents.parts.envs import FrameEnv, make_games
 from cule.agents.parts.learner import Learner
@@ -54,6 +54,7 @@ from cule.errors import CuleError, InvalidArgumentError, TrainingMemoryError, sh
 from cule.familiar_names import Parser
 from cule.files import check_writable, replace_text
 from cule.option_fields import (
+    MAX_SEED,
     Bounds,
     NonNegative,
     add_arguments,
