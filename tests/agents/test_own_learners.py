@@ -315,11 +315,12 @@ def test_progress_has_returns_and_lengths() -> None:
 
 def test_statistics_print_themselves() -> None:
     statistics = EpisodeStatistics(torch.device("cpu"))
-    statistics.sums += torch.tensor([4.0, 10.0, 50.0, 1.0])
+    statistics.sums += torch.tensor([4.0, 10.0, 50.0, 1.0, 30.0, 60.0])
     assert repr(statistics) == (
         "EpisodeStatistics(4 episodes, mean return 2.50, mean length 12.5 steps, 1 truncated)"
     )
-    assert statistics.read()["episodes"] == 4
+    found = statistics.read()
+    assert (found["episodes"], found["reward_per_step"]) == (4, 0.5)
 
 
 def test_rows_are_passed_on(tmp_path: Path) -> None:

@@ -129,6 +129,13 @@ def test_a_preset_for_gpus_on_a_processor(
     assert "ppo-gpu is for GPUs, and device is 'cpu'; ppo-cpu" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["ppo-gpu", "ppo-gpu-16k", "vtrace-gpu"])
+def test_presets_for_gpus_have_graphs_on_gpus(name: str) -> None:
+    assert not parse_train([name])[1].cuda_graphs
+    assert parse_train([name, "--device", "cuda:1"])[1].cuda_graphs
+    assert not parse_train([name, "--device", "cuda", "--no-cuda-graphs"])[1].cuda_graphs
+
+
 @pytest.mark.ale
 def test_presets_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -27,6 +27,7 @@ from cule.agents.cluster.connection import (
 )
 from cule.agents.cluster.replay import ClusterReplay
 from cule.agents.cluster.shard import RING_BITS, Shard, Stored
+from cule.agents.parts.envs import EpisodeStatistics
 from cule.errors import CuleError, warn
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class ClusterGroup:
         self._told = 0  # of num_arrived, by wait_for_transitions
         self._begun = 0  # streams of episodes, for their seeds
         self._silent_since = time.monotonic()
-        self._episodes = torch.zeros(4, dtype=torch.float64)
+        self._episodes = torch.zeros(EpisodeStatistics.NUM_SUMS, dtype=torch.float64)
         self._network = copy.deepcopy(agent.network).cpu().requires_grad_(False)
         self._weights: tuple[Any, ...] = ()  # a reference to a vector, and its version
         self._gauges: dict[str, Any] = {}
@@ -223,7 +224,10 @@ class ClusterGroup:
 
     def new_statistics(self) -> Tensor:
         """Sums over episodes since the last call, as in `EpisodeStatistics`."""
-        new, self._episodes = self._episodes, torch.zeros(4, dtype=torch.float64)
+        new, self._episodes = (
+            self._episodes,
+            torch.zeros(EpisodeStatistics.NUM_SUMS, dtype=torch.float64),
+        )
         return new
 
     def shards_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[Any, NDArray[np.bool_]]]:

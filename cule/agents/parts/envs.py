@@ -221,15 +221,18 @@ def make_stacks(
 
 
 class EpisodeStatistics:
-    """Sums over ended episodes, accumulated on the device and read at intervals.
+    """Sums over ended episodes and over steps, accumulated on the device and read at intervals.
 
     Attributes:
-        sums: Episodes, sum of returns, sum of lengths in steps, truncations; float64 ``[4]``.
+        sums: Episodes, sum of returns, sum of lengths in steps, truncations, sum of the rewards of
+            all steps, steps; float64 ``[NUM_SUMS]``.
     """
+
+    NUM_SUMS = 6
 
     def __init__(self, device: torch.device) -> None:
         """Start at zero."""
-        self.sums = torch.zeros(4, dtype=torch.float64, device=device)
+        self.sums = torch.zeros(self.NUM_SUMS, dtype=torch.float64, device=device)
         self._reported = torch.zeros_like(self.sums)
 
     def __repr__(self) -> str:
@@ -243,8 +246,9 @@ class EpisodeStatistics:
 
     @torch.no_grad()
     def add(self, step: FrameStep) -> None:
-        """Add the episodes that ended with a step."""
+        """Add a step, and the episodes that ended with it."""
         ended = check_tensor("terminated", step.terminated) | step.truncated
+        reward = check_tensor("reward", step.reward)
         zero = torch.zeros((), device=ended.device)
         sums = torch.stack(
             [
@@ -252,6 +256,8 @@ class EpisodeStatistics:
                 torch.where(ended, step.episode_return, zero).sum().double(),
                 torch.where(ended, step.episode_length, zero).sum().double(),
                 step.truncated.sum().double(),
+                reward.sum().double(),
+                torch.full((), ended.numel(), dtype=torch.float64, device=ended.device),
             ]
         )
         self.sums += sums.to(self.sums.device)
@@ -264,28 +270,34 @@ class EpisodeStatistics:
         return found
 
     def load(self, sums: Tensor) -> None:
-        """Continue with the `sums` of a checkpoint."""
-        self.sums.copy_(sums)
-        self._reported.copy_(sums)
+        """Continue with the `sums` of a checkpoint; those of earlier versions have no steps."""
+        self.sums.zero_()[: len(sums)] = sums.to(self.sums.device)
+        self._reported.copy_(self.sums)
 
     def new_episodes(self) -> tuple[Tensor, Tensor, Tensor]:
         """Episodes since the last call, their mean return and length; NaN without an episode.
 
         Scalars on the device, which this does not wait for.
         """
-        episodes, returns, lengths, _ = (self.sums - self._reported).unbind()
+        episodes, returns, lengths = (self.sums - self._reported)[:3].unbind()
         self._reported.copy_(self.sums)
         return episodes, returns / episodes, lengths / episodes
 
     @staticmethod
     def _means(
-        episodes: float, returns: float, lengths: float, truncations: float
+        episodes: float,
+        returns: float,
+        lengths: float,
+        truncations: float,
+        rewards: float,
+        steps: float,
     ) -> dict[str, float]:
         return {
             "episodes": episodes,
             "truncations": truncations,
             "episode_return": returns / episodes if episodes else float("nan"),
             "episode_length": lengths / episodes if episodes else float("nan"),
+            "reward_per_step": rewards / steps if steps else float("nan"),
         }
 
 

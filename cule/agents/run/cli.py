@@ -158,7 +158,8 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     run_given = {k: v for k, v in given.items() if k in run_names}
     chosen = {k: v for k, v in given.items() if k not in run_names}
     run_options = config_from(RunOptions, run_given)
-    config = config_from(config_class, {**preset.options, **chosen})
+    options = preset.options_on(str(chosen.get("device", config_class.device)))
+    config = config_from(config_class, {**options, **chosen})
     folder = run_path(run_options.out, config, name)
     if run_options.seeds > 1 and run_options.resume:
         raise InvalidArgumentError(
@@ -174,7 +175,7 @@ def parse_train(words: Sequence[str]) -> tuple[str, AgentConfig, RunOptions]:
     if saved is not None:
         _check_resumed(folder, saved, name, preset.algorithm, chosen)
         values = {k: v for k, v in saved.items() if k in options_of(config_class)}
-        config = config_from(config_class, {**preset.options, **values, **chosen})
+        config = config_from(config_class, {**options, **values, **chosen})
         kept = {k: v for k, v in saved.get("run", {}).items() if k in run_names}
         run_options = config_from(RunOptions, {**kept, **run_given})
     if config.seed + run_options.seeds - 1 > MAX_SEED:

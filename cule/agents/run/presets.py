@@ -55,6 +55,11 @@ class Preset:
     options: Mapping[str, object] = field(default_factory=dict)
     """Values by names of options."""
 
+    def options_on(self, device: str) -> Mapping[str, object]:
+        """The options with this device; CUDA graphs need one of CUDA."""
+        is_cuda = device.startswith("cuda")
+        return {k: v for k, v in self.options.items() if is_cuda or k != "cuda_graphs"}
+
 
 def _preset(algorithm: str, /, **options: object) -> Preset:
     return Preset(algorithm, options)
@@ -103,7 +108,7 @@ PRESETS: dict[str, Preset] = {
     "a2c-cpu": _preset("a2c", **_CPU_RMSPROP, learning_rate=1e-3, value_coef=0.5),
     "vtrace": _preset("vtrace", **_ADDED_TO_ROOT),
     "vtrace-gpu": _preset("vtrace", **_ADDED_TO_ROOT, num_envs=4096, num_batches=16, num_steps=16,
-        learning_rate=1.2e-3, precision="bf16"),
+        learning_rate=1.2e-3, precision="bf16", cuda_graphs=True),
     "vtrace-impala": _preset("vtrace", **_IMPALA),
     "vtrace-cpu": _preset("vtrace", **_VTRACE_CPU, stack_num=2),
     "vtrace-lstm": _preset("vtrace-lstm", **_ADDED_TO_ROOT),
@@ -113,9 +118,11 @@ PRESETS: dict[str, Preset] = {
         learning_rate_schedule="constant", total_steps=50_000_000),
     "ppo-gpu": _preset("ppo", network="small", img_size=42, stack_num=2, normalize_obs=True,
         num_envs=1024, num_steps=16, num_epochs=3, num_minibatches=16, learning_rate=1.5e-3,
-        clip_range=0.2, clip_values=False, total_steps=2_500_000, precision="bf16"),
+        clip_range=0.2, clip_values=False, total_steps=2_500_000, precision="bf16",
+        cuda_graphs=True),
     "ppo-gpu-16k": _preset("ppo", num_envs=16_384, num_steps=16, num_epochs=2, num_minibatches=16,
-        learning_rate=1e-3, clip_values=False, total_steps=50_000_000, precision="bf16"),
+        learning_rate=1e-3, clip_values=False, total_steps=50_000_000, precision="bf16",
+        cuda_graphs=True),
     "ppo-cpu": _preset("ppo", **_CPU | {"num_envs": 32}, num_steps=64, stack_num=2,
         normalize_obs=True, num_epochs=3, num_minibatches=8, learning_rate=1.5e-3, clip_range=0.2,
         clip_values=False, total_steps=800_000),
