@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import importlib.util
 import json
+import textwrap
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -40,16 +41,22 @@ class Card:
     """Id of the game."""
 
     command: str
-    """How it was trained."""
+    """How it was trained: options and seed."""
 
     version: str
     """Of cule that trained it."""
+
+    commit: str
+    """Of the same."""
 
     steps: int
     """Agent steps of training; a step is four frames."""
 
     minutes: float
-    """Processor minutes of training."""
+    """Minutes of training."""
+
+    curve: tuple[tuple[int, float], ...]
+    """Steps, and the mean return of the training episodes that had ended last."""
 
     noop: Score
     """By protocol ``noop`` of `cule.agents.evaluate`, seed 0."""
@@ -72,6 +79,8 @@ class Card:
                 f"{score.mean:,.2f}, 95 % interval {score.low:,.2f} to {score.high:,.2f}, over "
                 f"{score.episodes} episodes"
             )
+        returns = (f"{value:,.1f} at {steps / 1e6:.2f} M" for steps, value in self.curve)
+        rows["curve"] = textwrap.fill(", ".join(returns), 90).replace("\n", "\n" + " " * 9)
         return "\n".join(f"{name:<8} {value}" for name, value in rows.items())
 
 
@@ -79,7 +88,14 @@ def cards() -> dict[str, Card]:
     """The agents, by name."""
     data = json.loads((resources.files("cule") / "zoo.json").read_text("utf-8"))
     return {
-        name: Card(**{**card, "noop": Score(**card["noop"]), "sticky": Score(**card["sticky"])})
+        name: Card(
+            **{
+                **card,
+                "curve": tuple((steps, value) for steps, value in card["curve"]),
+                "noop": Score(**card["noop"]),
+                "sticky": Score(**card["sticky"]),
+            }
+        )
         for name, card in data.items()
     }
 

@@ -1,6 +1,6 @@
 """Add an agent to the zoo: the weights of a run, and a card with its scores.
 
-    python zoo/add.py NAME RUN --command "cule train ..." --minutes 10
+    python zoo/add.py NAME RUN --command "cule train ..." --commit 0123abcd
 
 copies the newest weights into ``zoo/cule_zoo``, matrices as float16, plays 32 episodes by each
 protocol with them, and writes the card into ``cule/zoo.json`` and ``docs/agents/zoo.md``.
@@ -9,6 +9,7 @@ protocol with them, and writes the card into ``cule/zoo.json`` and ``docs/agents
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
 import hashlib
 import json
@@ -25,6 +26,9 @@ PAGE = ROOT / "docs" / "agents" / "zoo.md"
 BEGIN, END = "<!-- written by zoo/add.py -->", "<!-- end -->"
 EPISODES = 32
 
+#: Most points of the curve of a card.
+POINTS = 25
+
 
 def score_of(found: Evaluation) -> Score:
     """The mean of scores; its interval is 1.96 standard errors on both sides."""
@@ -32,6 +36,13 @@ def score_of(found: Evaluation) -> Score:
     half = 1.96 * found.std / count**0.5
     numbers = (found.mean, found.mean - half, found.mean + half)
     return Score(*(round(number, 3) for number in numbers), count)
+
+
+def read_rows(run: Path) -> list[dict[str, str]]:
+    """Rows of progress that have a return, about `POINTS` of them with the last one."""
+    with (run / "progress.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["episode_return"]]
+    return rows[:: -max(1, -(-len(rows) // POINTS))][::-1]
 
 
 def table() -> str:
@@ -63,7 +74,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("--command", required=True, help="that trained it")
-    parser.add_argument("--minutes", required=True, type=float, help="of a processor, in training")
+    parser.add_argument("--commit", required=True, help="of cule that trained it")
     options = parser.parse_args()
     weights = max(options.run.rglob("*.safetensors"), key=lambda path: path.stat().st_mtime)
     state = read_weights(weights)
@@ -76,20 +87,24 @@ def main() -> None:
     scores = [
         score_of(evaluate(agent, episodes=EPISODES, protocol=name)) for name in ("noop", "sticky")
     ]
+    rows = read_rows(options.run)
     known = cards()
     known[options.name] = Card(
         game=game_id_of(agent.config.game),
         command=options.command,
         version=state["version"],
+        commit=options.commit,
         steps=agent.steps,
-        minutes=options.minutes,
+        minutes=round(float(rows[-1]["train_s"]) / 60, 1),
+        curve=tuple((int(row["steps"]), round(float(row["episode_return"]), 2)) for row in rows),
         noop=scores[0],
         sticky=scores[1],
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         license="Apache-2.0",
     )
-    rows = {name: dataclasses.asdict(known[name]) for name in sorted(known)}
-    (ROOT / "cule" / "zoo.json").write_text(json.dumps(rows, indent=1) + "\n")
+    data = {name: dataclasses.asdict(known[name]) for name in sorted(known)}
+    lines = (f"{json.dumps(name)}: {json.dumps(card)}" for name, card in data.items())
+    (ROOT / "cule" / "zoo.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
     write_table()
     print(known[options.name].text())
 

@@ -37,6 +37,9 @@ def test_every_agent_has_weights_and_every_file_a_card() -> None:
         data = (WEIGHTS / f"{name}.safetensors").read_bytes()
         assert hashlib.sha256(data).hexdigest() == card.sha256
         assert card.noop.low <= card.noop.mean <= card.noop.high
+        assert f"--game {card.game} --seed" in card.command
+        assert len(card.curve) >= 10
+        assert card.curve[-1][0] >= 0.9 * card.steps
 
 
 def check_score(name: str, protocol: str, episodes: int) -> None:
@@ -50,7 +53,7 @@ def check_score(name: str, protocol: str, episodes: int) -> None:
 
 
 def test_an_agent_has_the_score_of_its_card(installed: None) -> None:
-    check_score("breakout-pixels", "noop", 16)
+    check_score("boxing-pixels", "noop", 16)
 
 
 @pytest.mark.long
@@ -59,7 +62,7 @@ def test_an_agent_has_the_score_of_its_card(installed: None) -> None:
 def test_all_agents_have_the_scores_of_their_cards(
     installed: None, name: str, protocol: str
 ) -> None:
-    check_score(name, protocol, 64)
+    check_score(name, protocol, 32)
 
 
 def test_commands_take_an_agent(
