@@ -151,6 +151,13 @@ def test_predictions_for_what_is_no_observation(obs: Any, words: str) -> None:
         agent.predict(numbers("uint8"), greedy="no")  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_no_observation() -> None:
+    obs = torch.nested.nested_tensor([torch.zeros(2, 5, 5), torch.zeros(2, 5, 4)])
+    with pytest.raises(cule.InvalidArgumentError, match="obs is a Tensor; it must be"):
+        PPO(PPOConfig(network="mlp"), Catch(2)).predict(obs)
+
+
 @pytest.mark.parametrize(
     "buffer", [UniformReplay, PrioritizedReplay, TrajectoryBuffer, SharedPrioritizedReplay]
 )

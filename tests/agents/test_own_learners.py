@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from cule.agents.run.checkpoint import (  # noqa: E402
     load_weights,
     read_checkpoint,
 )
+from cule.agents.run.presets import find_agent  # noqa: E402
 from cule.cli import main  # noqa: E402
 from cule.watch.policies import PlayOptions, open_trained  # noqa: E402
 from tests.support.cases import long_except  # noqa: E402
@@ -370,11 +372,21 @@ def test_own_agents_are_evaluated(
         ([], "with --agent MODULE:CLASS your own"),
         (["--agent", "mine:Other"], "agent is 'mine:Other', which cannot be imported"),
         (["--agent", "mine"], "it must be MODULE:CLASS"),
+        (["--agent", "..mine:Mine"], "agent is '..mine:Mine'; it must be MODULE:CLASS"),
         (["--agent", "pathlib:Path"], "of a cule.agents.Learner"),
         (["--agent", "cule.agents:PPO"], "the checkpoint is of 'own-ppo'; it must be of 'ppo'"),
     ):
         assert main([*words, *name]) == 2
         assert text in capsys.readouterr().err
+
+
+def test_a_module_that_changes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import os\nos.chdir(os.sep)\nfrom cule.agents import PPO as Moved\n"
+    Path("moves_away.py").write_text(text)
+    before = list(sys.path)
+    assert find_agent("moves_away:Moved") is PPO
+    assert sys.path == before
 
 
 def test_weights_of_an_agent_without_a_name_of_its_own(tmp_path: Path) -> None:

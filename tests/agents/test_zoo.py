@@ -101,6 +101,8 @@ def test_a_wrong_name_and_a_file_of_another_version(
 ) -> None:
     with pytest.raises(cule.InvalidArgumentError, match="did you mean pong-objects"):
         load("zoo:pong-object")
+    with pytest.raises(cule.InvalidArgumentError, match="must be 'cpu', 'cuda' or 'cuda:<number>'"):
+        load("zoo:pong-objects", device="gpu")
     spec = ModuleSpec("cule_zoo", None, origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
     with pytest.raises(cule.CheckpointError, match="has the SHA-256 none"):

@@ -305,8 +305,8 @@ class Setup:
             InvalidArgumentError: They are something else.
         """
         if isinstance(obs, Tensor):
-            if obs.layout != torch.strided or obs.is_meta:
-                raise self._refusal(obs, obs)
+            if obs.layout != torch.strided or obs.is_meta or obs.is_nested:
+                raise self._refusal(obs, None if obs.is_nested else obs)  # they have no shape
             return obs
         array: object = None
         try:

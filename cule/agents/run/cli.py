@@ -37,6 +37,7 @@ from cule.agents.run.evaluation import (
     table_of_changes,
 )
 from cule.agents.run.folders import read_config
+from cule.agents.run.logs import finite
 from cule.agents.run.matches import play_matches, seats_with_opponent
 from cule.agents.run.presets import (
     AGENTS,
@@ -254,7 +255,7 @@ def evaluate_checkpoints(words: Sequence[str]) -> int:
                 else:
                     record = _play_matches(content, versus, options)
                 print(f"{path}{record.pop('line')}", flush=True)
-                records.append({"checkpoint": str(path), **record})
+                records.append({"checkpoint": str(path), **finite(record)})
                 if options.json is not None:
                     replace_text(options.json, json.dumps(records, indent=2) + "\n")
         if options.modifications is None:
@@ -387,7 +388,7 @@ class EvalOptions:
     """Choose the best actions."""
 
     num_envs: NonNegative = 0
-    """Environments; 0: one per episode."""
+    """Environments; 0: one per episode, up to 128."""
 
     device: str = "cpu"
     """Device of network and environments."""

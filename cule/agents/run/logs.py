@@ -216,13 +216,16 @@ def _parse(text: str) -> Value:
 
 
 def _json_line(row: Row) -> str:
-    """A row as a line of JSON, with null for infinities and NaN, which JSON does not have."""
-    finite = {
+    """A row as a line of JSON, without columns that it does not have."""
+    return json.dumps(finite({k: v for k, v in row.items() if v != ""})) + "\n"
+
+
+def finite(row: Mapping[str, object]) -> dict[str, object]:
+    """A row with None in place of infinities and NaN, which JSON does not have."""
+    return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in row.items()
-        if value != ""  # a column that this row does not have
     }
-    return json.dumps(finite) + "\n"
 
 
 class RunLog:

@@ -20,6 +20,7 @@ from cule.agents.dqn import DQN, IQN, Rainbow
 from cule.agents.parts.config import AgentConfig
 from cule.agents.parts.envs import FrameEnv, make_env
 from cule.agents.parts.learner import Learner
+from cule.agents.parts.setup import parse_device
 from cule.agents.ppo import PPO
 from cule.agents.ppo_lstm import RecurrentPPO
 from cule.agents.ppo_rnd import RNDPPO
@@ -170,15 +171,17 @@ def find_agent(text: str) -> type[Learner]:
         InvalidArgumentError: There is none.
     """
     module, _, name = text.partition(":")
-    sys.path.insert(0, os.getcwd())
+    folder = os.getcwd()  # a module may change it
+    sys.path.insert(0, folder)
     try:
-        found = getattr(importlib.import_module(module), name) if module and name else None
+        is_name = bool(module and name) and not module.startswith(".")
+        found = getattr(importlib.import_module(module), name) if is_name else None
     except (ImportError, AttributeError) as error:
         raise InvalidArgumentError(
             f"agent is {shown(text)}, which cannot be imported: {error}"
         ) from error
     finally:
-        sys.path.remove(os.getcwd())
+        sys.path.remove(folder)
     if not (isinstance(found, type) and Learner in found.__mro__):
         raise InvalidArgumentError(
             f"agent is {shown(text)}; it must be MODULE:CLASS of a cule.agents.Learner"
@@ -274,10 +277,12 @@ def checkpoint_config(
     values = {key: value for key, value in _TRAINING_ONLY.items() if key in known}
     try:
         seed = int(str(content["config"]["seed"])) % 2**30  # older files may have larger seeds
-        return config_from(config_class, {**content["config"], **values, "seed": seed, **changes})
+        config = config_from(config_class, {**content["config"], **values, "seed": seed, **changes})
+        parse_device("device", config.device)  # environments allow more
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CuleError):
             raise
         raise CheckpointError(
             f"the options of the checkpoint are not those of {name}: {shown(error)}"
         ) from None
+    return config
