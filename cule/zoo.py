@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -47,7 +48,7 @@ class Card:
     """Of cule that trained it."""
 
     commit: str
-    """Of the same."""
+    """Of cule that trained it, in its repository."""
 
     steps: int
     """Agent steps of training; a step is four frames."""
@@ -55,8 +56,8 @@ class Card:
     minutes: float
     """Minutes of training."""
 
-    curve: tuple[tuple[int, float], ...]
-    """Steps, and the mean return of the training episodes that had ended last."""
+    curve: Sequence[Sequence[float]]
+    """Pairs of steps and the mean return of the training episodes that had ended last."""
 
     noop: Score
     """By protocol ``noop`` of `cule.agents.evaluate`, seed 0."""
@@ -88,14 +89,7 @@ def cards() -> dict[str, Card]:
     """The agents, by name."""
     data = json.loads((resources.files("cule") / "zoo.json").read_text("utf-8"))
     return {
-        name: Card(
-            **{
-                **card,
-                "curve": tuple((steps, value) for steps, value in card["curve"]),
-                "noop": Score(**card["noop"]),
-                "sticky": Score(**card["sticky"]),
-            }
-        )
+        name: Card(**{**card, "noop": Score(**card["noop"]), "sticky": Score(**card["sticky"])})
         for name, card in data.items()
     }
 

@@ -39,7 +39,7 @@ def score_of(found: Evaluation) -> Score:
 
 
 def read_rows(run: Path) -> list[dict[str, str]]:
-    """Rows of progress that have a return, about `POINTS` of them with the last one."""
+    """Rows of progress that have a return: the last one, and at most `POINTS` in all."""
     with (run / "progress.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["episode_return"]]
     return rows[:: -max(1, -(-len(rows) // POINTS))][::-1]

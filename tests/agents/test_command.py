@@ -21,7 +21,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from cule import AtariVectorEnv  # noqa: E402
-from cule.agents import A2C, AGENTS, PRESETS, A2CConfig, PPOConfig, VideoError  # noqa: E402
+from cule.agents import A2C, AGENTS, PRESETS, PPOConfig, VideoError  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.run import Run, RunOptions  # noqa: E402
 from cule.agents.run.stop import TimeIsUp  # noqa: E402
@@ -115,18 +115,6 @@ def test_train_resume_and_eval(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert record["game"] == "pong"
     assert all(-21 <= value <= 0 for value in record["returns"])
     check_video(video, record["lengths"][0])
-
-
-@pytest.mark.ale
-@pytest.mark.usefixtures("short_episodes")
-def test_scores_without_a_human_score_are_json(tmp_path: Path) -> None:
-    A2C(A2CConfig(game="adventure", num_envs=2, network="small", img_size=42)).save(
-        tmp_path / "a.pt"
-    )
-    scores = tmp_path / "scores.json"
-    assert main(["eval", str(tmp_path / "a.pt"), "--episodes", "10", "--json", str(scores)]) == 0
-    (record,) = json.loads(scores.read_text(), parse_constant=pytest.fail)
-    assert record["human_normalized"] is record["record_normalized"] is None
 
 
 @pytest.mark.ale

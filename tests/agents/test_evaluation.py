@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import cule  # noqa: E402
-from cule.agents import PPO, RunOptions, start_run  # noqa: E402
+from cule.agents import A2C, PPO, A2CConfig, RunOptions, start_run  # noqa: E402
 from cule.agents.run import evaluation  # noqa: E402
 from cule.agents.run.checkpoint import read_checkpoint  # noqa: E402
 from cule.agents.run.evaluation import (  # noqa: E402
@@ -21,6 +22,7 @@ from cule.agents.run.evaluation import (  # noqa: E402
     time_to_score,
 )
 from cule.agents.run.presets import load_to_play  # noqa: E402
+from cule.cli import main  # noqa: E402
 from cule.errors import InvalidArgumentError  # noqa: E402
 from cule.nets import sample_noise  # noqa: E402
 from tests.support.catch import Catch  # noqa: E402
@@ -349,3 +351,15 @@ def test_time_to_score_needs_a_confirmation() -> None:
     assert time_to_score(rows(1, 18), 18.0) is None
     assert time_to_score(rows(18, 18, episodes=5), 18.0) is None
     assert time_to_score([], 18.0) is None
+
+
+@pytest.mark.ale
+@pytest.mark.usefixtures("short_episodes")
+def test_scores_without_a_human_score_are_json(tmp_path: Path) -> None:
+    A2C(A2CConfig(game="adventure", num_envs=2, network="small", img_size=42)).save(
+        tmp_path / "a.pt"
+    )
+    scores = tmp_path / "scores.json"
+    assert main(["eval", str(tmp_path / "a.pt"), "--episodes", "10", "--json", str(scores)]) == 0
+    (record,) = json.loads(scores.read_text(), parse_constant=pytest.fail)
+    assert record["human_normalized"] is record["record_normalized"] is None

@@ -62,7 +62,7 @@ def test_an_agent_has_the_score_of_its_card(installed: None) -> None:
 def test_all_agents_have_the_scores_of_their_cards(
     installed: None, name: str, protocol: str
 ) -> None:
-    check_score(name, protocol, 32)
+    check_score(name, protocol, 64)
 
 
 def test_commands_take_an_agent(

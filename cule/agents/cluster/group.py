@@ -224,10 +224,7 @@ class ClusterGroup:
 
     def new_statistics(self) -> Tensor:
         """Sums over episodes since the last call, as in `EpisodeStatistics`."""
-        new, self._episodes = (
-            self._episodes,
-            torch.zeros(EpisodeStatistics.NUM_SUMS, dtype=torch.float64),
-        )
+        new, self._episodes = self._episodes, torch.zeros_like(self._episodes)
         return new
 
     def shards_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[Any, NDArray[np.bool_]]]:
